@@ -309,8 +309,7 @@ const FAULTS: [PlantedFault; 38] = [
 fn a_healthy_tree_has_neither_error_nor_warning_and_says_what_was_not_examined() {
     let found = DoctorFixture::new().found();
     assert!(found.iter().all(|finding| finding.starts_with("info")), "{found:?}");
-    let kernel =
-        "info not-examined data from netlink (addresses, drivers of software devices)";
+    let kernel = "info not-examined data from netlink (addresses, drivers of software devices)";
     assert!(found.contains(&kernel.to_owned()), "{found:?}");
 }
 

@@ -175,7 +175,7 @@ fn a_dry_run_writes_nothing() {
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("to be set to exclusive"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("would be set to exclusive"), "{output:?}");
     let calls = fs::read_to_string(&trace).unwrap();
     let writes = |line: &&str| {
         let opens = line.contains("openat(");

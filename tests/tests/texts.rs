@@ -81,7 +81,7 @@ fn the_card_of_a_virtual_machine_has_its_link() {
 fn a_pf_that_is_not_there_is_named_with_those_that_are() {
     let node = TextsFixture::new();
     let ran = node.silkrail("vf create eth9 2").ended(2);
-    says(&ran, &["there is no PF \"eth9\"", "the link, the PCI address or the RDMA device", "there are: lo"]);
+    says(&ran, &["there is no PF \"eth9\"", "the link, the PCI address or the RDMA device", "available: lo"]);
     fs::remove_dir_all(node.path(CARD)).unwrap();
     let ran = node.silkrail("vf create eth9 2").ended(2);
     says(&ran, &["there is no PF \"eth9\"", "this node has no PCI network card"]);
@@ -97,7 +97,7 @@ fn a_node_file_that_is_not_there_says_how_to_get_one() {
     );
     let ran = node.apply("guidFile: /nonexistent/guids\npfs: []\n", "").ended(1);
     says(&ran, &["there is no GUID file /nonexistent/guids", "guidFile"]);
-    says(&node.silkrail("apply /").ended(1), &["read /: ", "expected a file"]);
+    says(&node.silkrail("apply /").ended(1), &["read /: ", "expected a YAML file"]);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_dry_run_predicts_what_the_run_refuses() {
         says(&node.apply(file, more).ended(4), &["RDMA not available", "install the kernel's RDMA modules"]);
     }
     node.put(&format!("{}/modules.dep", modules()), "kernel/drivers/infiniband/core/ib_core.ko:\n");
-    says(&node.apply(file, "--dry-run").ended(0), &["to be set to exclusive"]);
+    says(&node.apply(file, "--dry-run").ended(0), &["would be set to exclusive"]);
     assert!(!node.path("etc/modprobe.d").exists(), "it was a dry run");
 }
 
@@ -152,7 +152,7 @@ fn what_changes_the_node_can_be_tried_without_changing_it() {
     let ran = node.silkrail("mode set exclusive --persist --dry-run").ended(0);
     says(
         &ran,
-        &["exclusive as soon as ib_core is loaded", "ib_core.conf: to be written", "Nothing was done"],
+        &["exclusive as soon as ib_core is loaded", "ib_core.conf: would be written", "Nothing was done"],
     );
     assert!(!node.path("etc/modprobe.d").exists());
     assert_eq!(
@@ -187,7 +187,7 @@ fn who_may_not_see_every_process_is_told_what_is_needed() {
     fs::remove_file(node.path("proc/1/mountinfo")).unwrap();
     fs::create_dir(node.path("proc/1/mountinfo")).unwrap();
     let ran = node.silkrail(&format!("gc --state-dir {}", node.0.path().display())).ended(1);
-    says(&ran, &["cannot judge which pods live", "proc/1/mountinfo", "on the node itself", "CAP_SYS_PTRACE"]);
+    says(&ran, &["which pods are running", "proc/1/mountinfo", "on the node itself", "CAP_SYS_PTRACE"]);
 }
 
 #[test]

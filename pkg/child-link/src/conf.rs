@@ -66,7 +66,8 @@ impl<K: ChildLinkKind> ChildLinkConf<K> {
             rdma: rdma(common)?,
         };
         if settings.link_in_container && settings.rdma != SharedRdmaRequirement::Optional {
-            let why = "rdma.require cannot be combined with linkInContainer: the pod's parent has no RDMA device";
+            let why =
+                "rdma.require cannot be combined with linkInContainer: the RDMA device belongs to the node";
             return Err(Error::config(why));
         }
         let (mode, mac, dns) = (kind.mode(common)?, kind.mac(common)?, common.conf.dns()?);

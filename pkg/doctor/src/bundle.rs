@@ -46,7 +46,7 @@ pub fn redacted(content: &[u8], redactor: Option<&mut Redactor>) -> String {
     }
 }
 
-/// Options for [`write`].
+/// Options for [`write()`].
 #[derive(Debug, Clone, Copy)]
 pub struct BundleOptions {
     /// Whether addresses and host names are replaced by pseudonyms.
@@ -55,7 +55,7 @@ pub struct BundleOptions {
     pub force: bool,
 }
 
-/// The result of [`write`].
+/// The result of [`write()`].
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BundleSummary {
@@ -67,7 +67,7 @@ pub struct BundleSummary {
     pub left_out: Vec<String>,
 }
 
-/// Errors of [`write`].
+/// Errors of [`write()`].
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file already exists.

@@ -23,12 +23,12 @@ impl PoolUsageReader {
     }
 
     /// Returns the usage of each pool; empty if the plugin has not assigned any address.
-    pub(crate) fn read(&mut self, troubles: &mut Vec<CollectError>) -> Vec<PoolUsage> {
+    pub(crate) fn read(&mut self, errors: &mut Vec<CollectError>) -> Vec<PoolUsage> {
         match self.refresh() {
             Ok(()) => {}
             // Unknown values are not exposed.
             Err(error) => {
-                troubles.push(CollectError::new(Collector::Pods, &error));
+                errors.push(CollectError::new(Collector::Pods, &error));
                 self.kept = (0, Vec::new());
             }
         }
@@ -64,18 +64,18 @@ mod tests {
     #[test]
     fn a_missing_store_has_no_pools_and_an_unreadable_one_is_an_error() {
         let root = tempfile::tempdir().unwrap();
-        let mut troubles = Vec::new();
-        let read = |troubles: &mut Vec<CollectError>| {
-            PoolUsageReader::at(root.path(), Path::new("/run/silkrail")).read(troubles)
+        let mut errors = Vec::new();
+        let read = |errors: &mut Vec<CollectError>| {
+            PoolUsageReader::at(root.path(), Path::new("/run/silkrail")).read(errors)
         };
-        assert_eq!((read(&mut troubles), troubles.len()), (Vec::new(), 0));
+        assert_eq!((read(&mut errors), errors.len()), (Vec::new(), 0));
         fs::create_dir_all(root.path().join("proc/sys/kernel/random")).unwrap();
         fs::write(root.path().join("proc/sys/kernel/random/boot_id"), format!("{BOOT}\n")).unwrap();
-        assert_eq!((read(&mut troubles), troubles.len()), (Vec::new(), 0));
+        assert_eq!((read(&mut errors), errors.len()), (Vec::new(), 0));
         let store = root.path().join("run/silkrail/ipam").join(BOOT);
         fs::create_dir_all(store.join("maps")).unwrap();
         fs::write(store.join("claims"), "").unwrap();
-        assert_eq!((read(&mut troubles), troubles.len()), (Vec::new(), 1));
+        assert_eq!((read(&mut errors), errors.len()), (Vec::new(), 1));
     }
 
     #[test]

@@ -111,8 +111,8 @@ mod tests {
             (io::ErrorKind::TimedOut, ErrorReason::Timeout),
             (io::ErrorKind::NotFound, ErrorReason::Refused),
         ] {
-            let trouble = CollectError::new(Collector::Counters, &DisplayChain(kind.into()));
-            assert_eq!((trouble.reason, trouble.what.as_str()), (reason, "read counters"));
+            let error = CollectError::new(Collector::Counters, &DisplayChain(kind.into()));
+            assert_eq!((error.reason, error.what.as_str()), (reason, "read counters"));
         }
     }
 

@@ -12,7 +12,7 @@ use crate::{CollectError, Collector, CollectorSet, ErrorReason, collector_set::C
 pub(crate) struct CollectorHealth {
     errors: BTreeMap<(Collector, ErrorReason), u64>,
     last_success: BTreeMap<Collector, SystemTime>,
-    told: HashSet<(Collector, ErrorReason, String)>,
+    logged: HashSet<(Collector, ErrorReason, String)>,
 }
 
 /// The result of a collector in one collection.
@@ -31,31 +31,31 @@ impl CollectorHealth {
     pub(crate) fn record(
         &mut self,
         collectors: CollectorSet,
-        troubles: &[CollectError],
+        errors: &[CollectError],
         spent: &CollectorTimes,
     ) -> BTreeMap<Collector, CollectorStatus> {
-        let mut told = HashSet::new();
-        for trouble in troubles {
-            *self.errors.entry((trouble.collector, trouble.reason)).or_default() += 1;
+        let mut logged = HashSet::new();
+        for error in errors {
+            *self.errors.entry((error.collector, error.reason)).or_default() += 1;
             // The text after the colon contains durations and other details that change.
-            let subject = trouble.what.split(": ").next().unwrap_or_default().to_owned();
-            let key = (trouble.collector, trouble.reason, subject);
-            if !self.told.contains(&key) && !told.contains(&key) {
-                tracing::warn!(collector = %trouble.collector, reason = trouble.reason.name(), "{}", trouble.what);
+            let subject = error.what.split(": ").next().unwrap_or_default().to_owned();
+            let key = (error.collector, error.reason, subject);
+            if !self.logged.contains(&key) && !logged.contains(&key) {
+                tracing::warn!(collector = %error.collector, reason = error.reason.name(), "{}", error.what);
             }
-            told.insert(key);
+            logged.insert(key);
         }
-        self.told = told;
-        collectors.iter().map(|collector| (collector, self.outcome(collector, troubles, spent))).collect()
+        self.logged = logged;
+        collectors.iter().map(|collector| (collector, self.outcome(collector, errors, spent))).collect()
     }
 
     fn outcome(
         &mut self,
         collector: Collector,
-        troubles: &[CollectError],
+        errors: &[CollectError],
         spent: &CollectorTimes,
     ) -> CollectorStatus {
-        let succeeded = !troubles.iter().any(|t| t.collector == collector && t.reason.counts_as_failure());
+        let succeeded = !errors.iter().any(|t| t.collector == collector && t.reason.counts_as_failure());
         if succeeded {
             self.last_success.insert(collector, SystemTime::now());
         }
@@ -76,10 +76,10 @@ mod tests {
     #[test]
     fn an_error_affects_only_its_collector() {
         let mut health = CollectorHealth::default();
-        let trouble = |reason| CollectError { collector: Collector::HwCounters, reason, what: "x: y".into() };
-        let troubles =
-            [trouble(ErrorReason::Timeout), trouble(ErrorReason::Timeout), trouble(ErrorReason::Unsupported)];
-        let outcomes = health.record(CollectorSet::default(), &troubles, &CollectorTimes::default());
+        let error = |reason| CollectError { collector: Collector::HwCounters, reason, what: "x: y".into() };
+        let errors =
+            [error(ErrorReason::Timeout), error(ErrorReason::Timeout), error(ErrorReason::Unsupported)];
+        let outcomes = health.record(CollectorSet::default(), &errors, &CollectorTimes::default());
         assert!(!outcomes[&Collector::HwCounters].succeeded && outcomes[&Collector::Counters].succeeded);
         assert_eq!(outcomes[&Collector::HwCounters].last_success, None);
         assert!(outcomes[&Collector::Counters].last_success.is_some());

@@ -41,7 +41,7 @@ pub struct PriorityTotals {
 impl DeviceSnapshot {
     /// Returns the totals of each port, in the order of [`DeviceReading::ports`](crate::DeviceReading::ports).
     pub fn totals(&self) -> impl Iterator<Item = CommonTotals> {
-        self.sheets.iter().map(CommonTotals::of)
+        self.port_counters.iter().map(CommonTotals::of)
     }
 }
 
@@ -51,15 +51,15 @@ impl PodTraffic {
         CommonTotals {
             congestion: BTreeMap::new(),
             priorities: BTreeMap::new(),
-            ..CommonTotals::of(&self.sheet)
+            ..CommonTotals::of(&self.counter_values)
         }
     }
 }
 
 impl CommonTotals {
-    fn of(sheet: &CounterValues) -> Self {
+    fn of(counter_values: &CounterValues) -> Self {
         let mut totals = Self::default();
-        for (sum, value) in sheet.sums() {
+        for (sum, value) in counter_values.sums() {
             let priority = sum.priority.as_deref();
             match sum.role {
                 CommonMetric::Bytes(Direction::Receive) => totals.receive_bytes = Some(value),
@@ -92,7 +92,7 @@ mod tests {
         counter_layout::{CounterLayouts, tests::port},
     };
 
-    fn sheet() -> CounterValues {
+    fn counter_values() -> CounterValues {
         let port = port(
             &[("out_of_sequence", 3), ("np_cnp_sent", 4)],
             &[("port_xmit_data", 5), ("port_xmit_packets", 1)],
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn counted_values_are_present_and_others_are_none() {
-        let totals = CommonTotals::of(&sheet());
+        let totals = CommonTotals::of(&counter_values());
         assert_eq!((totals.receive_bytes, totals.transmit_bytes), (None, Some(20)));
         assert_eq!((totals.receive_packets, totals.transmit_packets), (None, Some(1)));
         assert_eq!(totals.errors, BTreeMap::from([("out_of_sequence", 3)]));
@@ -118,7 +118,13 @@ mod tests {
     fn a_pod_has_errors_and_no_congestion_of_its_own() {
         let pod = PodInfo { namespace: "train".into(), name: "a".into(), uid: None }.into();
         let device = "mlx5_0".to_owned();
-        let traffic = PodTraffic { pod, device, port: 1, attribution: Attribution::SoleUser, sheet: sheet() };
+        let traffic = PodTraffic {
+            pod,
+            device,
+            port: 1,
+            attribution: Attribution::SoleUser,
+            counter_values: counter_values(),
+        };
         let totals = traffic.totals();
         assert_eq!((totals.errors.len(), totals.transmit_bytes), (1, Some(20)));
         assert!(totals.congestion.is_empty() && totals.priorities.is_empty(), "{totals:?}");

@@ -49,7 +49,7 @@ pub(crate) struct CounterFiles {
     /// The names of the files that had a value in the last reading.
     names: CounterNames,
     /// The directory, and the time when the first file was closed because it has no value.
-    refused: Option<(PathBuf, Instant)>,
+    closed: Option<(PathBuf, Instant)>,
 }
 
 /// How long files without a value are not read. The kernel returns the same error if the driver does not implement a counter
@@ -84,18 +84,18 @@ enum FileValue {
 
 impl CounterFiles {
     /// Opens the counter files of a directory. A missing directory has no files.
-    pub(crate) fn open(dir: &Path, allowance: &OpenFileBudget, troubles: &mut Vec<CollectError>) -> Self {
+    pub(crate) fn open(dir: &Path, budget: &OpenFileBudget, errors: &mut Vec<CollectError>) -> Self {
         let mut files = Vec::new();
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             if name == "lifespan" {
                 continue; // a setting: the maximum age of cached values, in milliseconds
             }
-            let access = match allowance.take().map(|token| (File::open(entry.path()), token)) {
-                Some((Ok(file), token)) => FileAccess::Kept(file, token),
+            let access = match budget.take().map(|permit| (File::open(entry.path()), permit)) {
+                Some((Ok(file), permit)) => FileAccess::Kept(file, permit),
                 Some((Err(error), _)) if error.kind() == io::ErrorKind::NotFound => continue,
                 Some((Err(error), _)) => {
-                    troubles.push(read_error(&entry.path(), &error));
+                    errors.push(read_error(&entry.path(), &error));
                     FileAccess::ByPath(entry.path())
                 }
                 None => FileAccess::ByPath(entry.path()),
@@ -103,22 +103,22 @@ impl CounterFiles {
             files.push(CounterFile { name, access, has_value: false, had_value: false });
         }
         files.sort_by(|a, b| a.name.cmp(&b.name));
-        Self { files, names: CounterNames::default(), refused: None }
+        Self { files, names: CounterNames::default(), closed: None }
     }
 
     /// Opens the directory again if files were closed more than [`RETRY_UNREADABLE_AFTER`] ago.
-    pub(crate) fn try_again(&mut self, allowance: &OpenFileBudget, troubles: &mut Vec<CollectError>) {
-        if let Some((dir, _)) = self.refused.take_if(|(_, since)| since.elapsed() > RETRY_UNREADABLE_AFTER) {
+    pub(crate) fn try_again(&mut self, budget: &OpenFileBudget, errors: &mut Vec<CollectError>) {
+        if let Some((dir, _)) = self.closed.take_if(|(_, since)| since.elapsed() > RETRY_UNREADABLE_AFTER) {
             self.files.clear(); // first: the new files need their budget
-            *self = Self::open(&dir, allowance, troubles);
+            *self = Self::open(&dir, budget, errors);
         }
     }
 
     /// Reads all files. A file that never had a value is closed.
-    pub(crate) fn read(&mut self, dir: &Path, troubles: &mut Vec<CollectError>) -> RawCounters {
+    pub(crate) fn read(&mut self, dir: &Path, errors: &mut Vec<CollectError>) -> RawCounters {
         let mut values = Vec::with_capacity(self.files.len());
         let mut is_as_before = true;
-        let (names, refused) = (&self.names, &mut self.refused);
+        let (names, closed) = (&self.names, &mut self.closed);
         self.files.retain_mut(|file| {
             let keep = match read_values(&file.access) {
                 FileValue::Value(value) => {
@@ -129,7 +129,7 @@ impl CounterFiles {
                 }
                 FileValue::NoValue(why) if file.had_value => {
                     let what = format!("{}: {why}", dir.join(&file.name).display());
-                    troubles.push(CollectError {
+                    errors.push(CollectError {
                         collector: Collector::Counters,
                         reason: ErrorReason::Refused,
                         what,
@@ -137,11 +137,11 @@ impl CounterFiles {
                     true
                 }
                 FileValue::NoValue(why) => {
-                    refused.get_or_insert_with(|| (dir.to_owned(), Instant::now()));
+                    closed.get_or_insert_with(|| (dir.to_owned(), Instant::now()));
                     let path = dir.join(&file.name);
                     let delay = RETRY_UNREADABLE_AFTER.as_secs();
                     let what = format!("{}: {why}; next attempt in {delay} s", path.display());
-                    troubles.push(CollectError {
+                    errors.push(CollectError {
                         collector: Collector::Counters,
                         reason: ErrorReason::Unsupported,
                         what,
@@ -150,7 +150,7 @@ impl CounterFiles {
                 }
                 FileValue::Gone => false,
                 FileValue::Failed(error) => {
-                    troubles.push(read_error(&dir.join(&file.name), &error));
+                    errors.push(read_error(&dir.join(&file.name), &error));
                     true
                 }
             };
@@ -218,30 +218,30 @@ mod tests {
             fs::write(dir.path().join(name), text).unwrap();
         }
         fs::create_dir(dir.path().join("subdirectory")).unwrap();
-        let mut troubles = Vec::new();
-        let mut files = CounterFiles::open(dir.path(), &OpenFileBudget::new(100), &mut troubles);
-        let counters = files.read(dir.path(), &mut troubles);
+        let mut errors = Vec::new();
+        let mut files = CounterFiles::open(dir.path(), &OpenFileBudget::new(100), &mut errors);
+        let counters = files.read(dir.path(), &mut errors);
         assert_eq!(counters.values.len(), 2, "{counters:?}");
         assert_eq!(named(&counters, "port_xmit_data"), Some(250));
         assert_eq!(named(&counters, "port_rcv_data"), Some(9007199254740993));
-        assert_eq!(troubles.len(), 3, "{troubles:?}");
-        assert_eq!(troubles.iter().filter(|t| t.reason == ErrorReason::Unsupported).count(), 2);
+        assert_eq!(errors.len(), 3, "{errors:?}");
+        assert_eq!(errors.iter().filter(|t| t.reason == ErrorReason::Unsupported).count(), 2);
 
         fs::write(dir.path().join("port_xmit_data"), "251\n").unwrap();
-        troubles.clear();
-        let again = files.read(dir.path(), &mut troubles);
+        errors.clear();
+        let again = files.read(dir.path(), &mut errors);
         assert_eq!(named(&again, "port_xmit_data"), Some(251));
         assert!(std::sync::Arc::ptr_eq(&again.names, &counters.names), "unchanged names are shared");
-        assert_eq!(troubles.len(), 1, "only the directory is read again: {troubles:?}");
+        assert_eq!(errors.len(), 1, "only the directory is read again: {errors:?}");
     }
 
     #[test]
     fn a_driver_without_counters_has_none() {
-        let mut troubles = Vec::new();
+        let mut errors = Vec::new();
         let dir = Path::new("/nonexistent");
-        let mut files = CounterFiles::open(dir, &OpenFileBudget::new(1), &mut troubles);
-        assert!(files.read(dir, &mut troubles).is_empty());
-        assert!(troubles.is_empty());
+        let mut files = CounterFiles::open(dir, &OpenFileBudget::new(1), &mut errors);
+        assert!(files.read(dir, &mut errors).is_empty());
+        assert!(errors.is_empty());
     }
 
     #[test]
@@ -250,51 +250,51 @@ mod tests {
         for name in ["a", "b", "c"] {
             fs::write(dir.path().join(name), "1\n").unwrap();
         }
-        let (allowance, mut troubles) = (OpenFileBudget::new(2), Vec::new());
-        let mut files = CounterFiles::open(dir.path(), &allowance, &mut troubles);
+        let (budget, mut errors) = (OpenFileBudget::new(2), Vec::new());
+        let mut files = CounterFiles::open(dir.path(), &budget, &mut errors);
         let kept = |files: &CounterFiles| {
             files.files.iter().filter(|file| matches!(file.access, FileAccess::Kept(..))).count()
         };
         assert_eq!(kept(&files), 2);
-        assert_eq!(files.read(dir.path(), &mut troubles).values.len(), 3);
+        assert_eq!(files.read(dir.path(), &mut errors).values.len(), 3);
         drop(files);
         assert_eq!(
-            kept(&CounterFiles::open(dir.path(), &allowance, &mut troubles)),
+            kept(&CounterFiles::open(dir.path(), &budget, &mut errors)),
             2,
             "the permits were returned"
         );
-        assert!(troubles.is_empty(), "{troubles:?}");
+        assert!(errors.is_empty(), "{errors:?}");
     }
 
     #[test]
     fn a_counter_that_had_a_value_is_always_read_again() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("port_rcv_data");
-        let (allowance, mut troubles) = (OpenFileBudget::new(9), Vec::new());
+        let (budget, mut errors) = (OpenFileBudget::new(9), Vec::new());
         fs::write(&file, "7\n").unwrap();
-        let mut files = CounterFiles::open(dir.path(), &allowance, &mut troubles);
-        assert_eq!(files.read(dir.path(), &mut troubles).values, [7]);
+        let mut files = CounterFiles::open(dir.path(), &budget, &mut errors);
+        assert_eq!(files.read(dir.path(), &mut errors).values, [7]);
         fs::write(&file, "").unwrap();
-        assert!(files.read(dir.path(), &mut troubles).is_empty());
-        assert!(troubles.len() == 1 && troubles[0].reason == ErrorReason::Refused, "{troubles:?}");
+        assert!(files.read(dir.path(), &mut errors).is_empty());
+        assert!(errors.len() == 1 && errors[0].reason == ErrorReason::Refused, "{errors:?}");
         fs::write(&file, "9\n").unwrap();
-        assert_eq!(files.read(dir.path(), &mut troubles).values, [9]);
+        assert_eq!(files.read(dir.path(), &mut errors).values, [9]);
     }
 
     #[test]
     fn files_without_a_value_are_read_again_after_the_delay() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("symbol_error");
-        let (allowance, mut troubles) = (OpenFileBudget::new(1), Vec::new());
+        let (budget, mut errors) = (OpenFileBudget::new(1), Vec::new());
         fs::write(&file, "").unwrap();
-        let mut files = CounterFiles::open(dir.path(), &allowance, &mut troubles);
-        assert!(files.read(dir.path(), &mut troubles).is_empty());
+        let mut files = CounterFiles::open(dir.path(), &budget, &mut errors);
+        assert!(files.read(dir.path(), &mut errors).is_empty());
         fs::write(&file, "3\n").unwrap();
-        files.try_again(&allowance, &mut troubles);
-        assert!(files.read(dir.path(), &mut troubles).is_empty(), "too early");
+        files.try_again(&budget, &mut errors);
+        assert!(files.read(dir.path(), &mut errors).is_empty(), "too early");
         let long_ago = Instant::now().checked_sub(2 * RETRY_UNREADABLE_AFTER).unwrap();
-        files.refused = Some((dir.path().to_owned(), long_ago));
-        files.try_again(&allowance, &mut troubles);
-        assert_eq!(files.read(dir.path(), &mut troubles).values, [3]);
+        files.closed = Some((dir.path().to_owned(), long_ago));
+        files.try_again(&budget, &mut errors);
+        assert_eq!(files.read(dir.path(), &mut errors).values, [3]);
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct CounterHistory {
 impl CounterHistory {
     /// Returns the layout of a port in the last collection.
     pub(crate) fn layout(&self, port: PortKey) -> Option<&Arc<CounterLayout>> {
-        self.ports.get(&port).map(|ledger| &ledger.layout)
+        self.ports.get(&port).map(|history| &history.layout)
     }
 
     /// Adds a reading of a port. Its values are replaced by values without wraparound. The increments are attributed to the
@@ -44,21 +44,21 @@ impl CounterHistory {
         port: PortKey,
         device: &str,
         owner: PortUser,
-        sheet: &mut CounterValues,
+        counter_values: &mut CounterValues,
     ) {
-        let (ledger, deltas) = match self.ports.remove(&port) {
-            Some(mut ledger) => {
-                let deltas = ledger.update(sheet);
-                (ledger, Some(deltas))
+        let (history, deltas) = match self.ports.remove(&port) {
+            Some(mut history) => {
+                let deltas = history.update(counter_values);
+                (history, Some(deltas))
             }
-            None => (PortHistory::new(sheet), None),
+            None => (PortHistory::new(counter_values), None),
         };
-        let ledger = self.ports.entry(port).or_insert(ledger);
-        let former = std::mem::replace(&mut ledger.owner, owner.clone());
+        let history = self.ports.entry(port).or_insert(history);
+        let former = std::mem::replace(&mut history.owner, owner.clone());
         let stayed = owner.as_ref().map(|(pod, _)| pod) == former.as_ref().map(|(pod, _)| pod);
         // The account of a pod keeps every counter, so the composition of its sums does not change.
-        let whole = CounterValues { layout: sheet.layout.clone(), values: Vec::new() };
-        ledger.drop_changed_sums(sheet);
+        let whole = CounterValues { layout: counter_values.layout.clone(), values: Vec::new() };
+        history.drop_changed_sums(counter_values);
         if let Some((pod, attribution)) = owner {
             let key = (device.to_owned(), port.1, attribution);
             let account = self.pods.of(pod).entry(key);
@@ -70,7 +70,7 @@ impl CounterHistory {
             }
         }
         if let Some(deltas) = deltas {
-            ledger.add_unattributed(&deltas);
+            history.add_unattributed(&deltas);
         }
     }
 
@@ -104,8 +104,8 @@ impl CounterHistory {
 
     /// Returns the bytes of a port that could not be attributed to a pod.
     pub(crate) fn unattributed(&self, port: PortKey) -> impl Iterator<Item = (Direction, u64)> {
-        let ledger = self.ports.get(&port);
-        ledger.into_iter().flat_map(|ledger| ledger.unattributed.iter().map(|(way, bytes)| (*way, *bytes)))
+        let history = self.ports.get(&port);
+        history.into_iter().flat_map(|history| history.unattributed.iter().map(|(way, bytes)| (*way, *bytes)))
     }
 }
 

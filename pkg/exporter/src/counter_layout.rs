@@ -20,7 +20,7 @@ pub(crate) struct CounterLayout {
     /// The sums that are common to all drivers.
     pub(crate) sums: Vec<CommonSum>,
     /// Counters whose metric name is already in use.
-    pub(crate) troubles: Vec<CollectError>,
+    pub(crate) errors: Vec<CollectError>,
 }
 
 /// A counter that is exposed.
@@ -73,7 +73,7 @@ impl CounterLayouts {
 
 impl CounterLayout {
     fn new(sources: SourceNames, catalogue: &mut MetricCatalogue) -> Self {
-        let mut layout = Self { sources, shown: Vec::new(), sums: Vec::new(), troubles: Vec::new() };
+        let mut layout = Self { sources, shown: Vec::new(), sums: Vec::new(), errors: Vec::new() };
         let mut first = 0;
         for (source, names) in [CounterSource::Hardware, CounterSource::Standard, CounterSource::Link]
             .into_iter()
@@ -99,7 +99,7 @@ impl CounterLayout {
             Some(_) => {
                 let what = format!("{name} is not exposed: another counter has the same metric name");
                 let collector = Collector::HwCounters;
-                self.troubles.push(CollectError { collector, reason: ErrorReason::Collision, what });
+                self.errors.push(CollectError { collector, reason: ErrorReason::Collision, what });
             }
         }
     }
@@ -110,7 +110,7 @@ impl CounterLayout {
             sources: self.sources.clone(),
             shown: self.shown.clone(),
             sums: self.sums.iter().filter(|sum| keep(sum)).cloned().collect(),
-            troubles: self.troubles.clone(),
+            errors: self.errors.clone(),
         }
     }
 
@@ -167,7 +167,7 @@ fn sums(shown: &[ExposedCounter]) -> Vec<CommonSum> {
 
 impl CommonSum {
     /// Returns rank and number of parts.
-    pub(crate) fn making(&self) -> SumComposition {
+    pub(crate) fn composition(&self) -> SumComposition {
         (self.rank, self.parts.len())
     }
 
@@ -209,14 +209,14 @@ pub(crate) mod tests {
         }
     }
 
-    fn sheet(hw: &[(&str, u64)], standard: &[(&str, u64)], link: &[(&str, u64)]) -> CounterValues {
+    fn counter_values(hw: &[(&str, u64)], standard: &[(&str, u64)], link: &[(&str, u64)]) -> CounterValues {
         CounterValues::of_port(&port(hw, standard, link), &mut CounterLayouts::default(), None)
     }
 
     #[test]
     fn data_words_are_converted_to_bytes() {
         assert_eq!(
-            sheet(&[], &[("port_xmit_data", 250)], &[]).sum(CommonMetric::Bytes(Transmit)),
+            counter_values(&[], &[("port_xmit_data", 250)], &[]).sum(CommonMetric::Bytes(Transmit)),
             Some(1000)
         );
     }
@@ -224,33 +224,34 @@ pub(crate) mod tests {
     #[test]
     fn sources_with_the_lowest_rank_are_added_up() {
         let link = [("rx_vport_rdma_unicast_bytes", 30), ("rx_vport_rdma_multicast_bytes", 4)];
-        assert_eq!(sheet(&[], &[("port_rcv_data", 8)], &link).sum(CommonMetric::Bytes(Receive)), Some(32));
-        assert_eq!(sheet(&[], &[], &link).sum(CommonMetric::Bytes(Receive)), Some(34));
+        assert_eq!(
+            counter_values(&[], &[("port_rcv_data", 8)], &link).sum(CommonMetric::Bytes(Receive)),
+            Some(32)
+        );
+        assert_eq!(counter_values(&[], &[], &link).sum(CommonMetric::Bytes(Receive)), Some(34));
         let irdma = [("ip4InOctets", 5), ("ip6InOctets", 6)];
-        assert_eq!(sheet(&irdma, &[], &[]).sum(CommonMetric::Bytes(Receive)), Some(11));
+        assert_eq!(counter_values(&irdma, &[], &[]).sum(CommonMetric::Bytes(Receive)), Some(11));
         let errors = [("req_cqe_error", 2), ("resp_cqe_error", 3)];
-        assert_eq!(sheet(&errors, &[], &[]).sum(CommonMetric::Error("cqe_error")), Some(5));
+        assert_eq!(counter_values(&errors, &[], &[]).sum(CommonMetric::Error("cqe_error")), Some(5));
     }
 
     #[test]
     fn names_that_collide_are_one_series_and_an_error() {
-        let same = sheet(&[("rxPkts", 1), ("rx_pkts", 2)], &[], &[]);
+        let same = counter_values(&[("rxPkts", 1), ("rx_pkts", 2)], &[], &[]);
         assert_eq!(same.values, [1]);
-        assert!(
-            matches!(&same.layout.troubles[..], [one] if one.reason == ErrorReason::Collision),
-            "{same:?}"
-        );
+        assert!(matches!(&same.layout.errors[..], [one] if one.reason == ErrorReason::Collision), "{same:?}");
         // rxe in recent kernels has the counter twice, with the same meaning.
-        let twice = sheet(&[("link_downed", 1)], &[("link_downed", 1)], &[]);
-        assert!(twice.values.len() == 1 && twice.layout.troubles.is_empty());
+        let twice = counter_values(&[("link_downed", 1)], &[("link_downed", 1)], &[]);
+        assert!(twice.values.len() == 1 && twice.layout.errors.is_empty());
     }
 
     #[test]
     fn priorities_are_separate_and_other_statistics_are_omitted() {
         let link = [("rx_prio3_pause", 7), ("rx_packets", 1), ("rx_prio4_pause", 9)];
-        let sheet = sheet(&[], &[], &link);
-        assert_eq!(sheet.values, [7, 9]);
-        let found: Vec<_> = sheet.sums().map(|(sum, value)| (sum.priority.as_deref(), value)).collect();
+        let counter_values = counter_values(&[], &[], &link);
+        assert_eq!(counter_values.values, [7, 9]);
+        let found: Vec<_> =
+            counter_values.sums().map(|(sum, value)| (sum.priority.as_deref(), value)).collect();
         assert_eq!(found, [(Some("3"), 7), (Some("4"), 9)]);
     }
 

@@ -38,16 +38,16 @@ pub(crate) fn read(
     node: &Sysfs,
     device: &Device,
     in_use: &UserPorts,
-    troubles: &mut Vec<CollectError>,
+    errors: &mut Vec<CollectError>,
 ) -> Option<Vec<CounterSet>> {
     if in_use.is_empty() {
         return Some(Vec::new());
     }
-    match query(node, device, in_use, troubles) {
+    match query(node, device, in_use, errors) {
         Ok(sets) => Some(sets),
         Err(rdma::Error::NoSuchDevice { .. }) => None,
         Err(error) => {
-            troubles.push(CollectError::new(Collector::PidCounters, &error));
+            errors.push(CollectError::new(Collector::PidCounters, &error));
             None
         }
     }
@@ -57,14 +57,14 @@ fn query(
     node: &Sysfs,
     device: &Device,
     in_use: &UserPorts,
-    troubles: &mut Vec<CollectError>,
+    errors: &mut Vec<CollectError>,
 ) -> Result<Vec<CounterSet>, rdma::Error> {
     let rdma = rdma::Handle::open(node)?;
     let sets = rdma.counter_sets(device)?.unwrap_or_default();
     for port in unbound(in_use, &sets) {
         let mode = rdma.counter_mode(device, port)?;
         if mode.is_some_and(|mode| mode.bind == BindMode::Auto) {
-            troubles.push(driver_does_not_bind(&device.name, port));
+            errors.push(driver_does_not_bind(&device.name, port));
         }
     }
     Ok(sets)
@@ -104,12 +104,12 @@ struct LastCounterSet {
 }
 
 impl CounterSets {
-    /// Adds a reading of a device's counter sets. `whose` returns the pod of a set.
+    /// Adds a reading of a device's counter sets. `pod_of` returns the pod of a set.
     pub(crate) fn enter(
         &mut self,
         device: &Device,
         sets: &[CounterSet],
-        mut whose: impl FnMut(&CounterSet) -> Option<Arc<PodInfo>>,
+        mut pod_of: impl FnMut(&CounterSet) -> Option<Arc<PodInfo>>,
     ) {
         // A former exporter process may have exposed the values before the first reading.
         let is_first = !self.devices.contains_key(&device.index);
@@ -118,7 +118,7 @@ impl CounterSets {
         for set in sets {
             let kept = former.remove(&set.id);
             let Some(port) = set.port.filter(|_| is_of_one_process(set, kept.is_some())) else { continue };
-            let pod = whose(set).or_else(|| kept.as_ref()?.pod.clone());
+            let pod = pod_of(set).or_else(|| kept.as_ref()?.pod.clone());
             // The kernel reuses IDs of counter sets, but not soon.
             let kept = kept.filter(|kept| kept.port == port && is_same(kept.pod.as_ref(), pod.as_ref()));
             if let Some(pod) = &pod {
@@ -157,14 +157,18 @@ impl CounterSets {
     }
 
     /// Copies the totals of pods into their accounts.
-    pub(crate) fn publish_totals(&self, layouts: &mut CounterLayouts, ledger: &mut CounterHistory) {
+    pub(crate) fn publish_totals(&self, layouts: &mut CounterLayouts, history: &mut CounterHistory) {
         for (pod, ports) in &self.totals {
             for ((device, port), totals) in ports {
                 let counters: RawCounters =
                     totals.iter().map(|(name, value)| (name.as_str(), *value)).collect();
                 let none = RawCounters::default();
-                let sheet = CounterValues::of([&counters, &none, &none], layouts, None);
-                ledger.set_account(pod.clone(), (device.clone(), *port, Attribution::PidCounter), sheet);
+                let counter_values = CounterValues::of([&counters, &none, &none], layouts, None);
+                history.set_account(
+                    pod.clone(),
+                    (device.clone(), *port, Attribution::PidCounter),
+                    counter_values,
+                );
             }
         }
     }
@@ -185,11 +189,11 @@ fn is_same(before: Option<&Arc<PodInfo>>, now: Option<&Arc<PodInfo>>) -> bool {
 /// Returns the pod of a set: that of its thread, or of any of its queue pairs.
 pub(crate) fn pod(
     set: &CounterSet,
-    whose: &mut HolderResolver<'_>,
+    resolver: &mut HolderResolver<'_>,
     pairs: &HashMap<u32, ResourceHolder>,
 ) -> Option<Arc<PodInfo>> {
     let by_pairs = || set.queue_pairs.iter().find_map(|number| pairs.get(number).cloned());
-    match whose.maker(&set.owner).or_else(by_pairs) {
+    match resolver.maker(&set.owner).or_else(by_pairs) {
         Some(ResourceHolder::Pod(pod)) => Some(pod),
         _ => None,
     }

@@ -42,10 +42,10 @@ pub(crate) fn read(
     rdma: &Handle,
     device: &Device,
     counts: &ResourceCounts,
-    troubles: &mut Vec<CollectError>,
+    errors: &mut Vec<CollectError>,
 ) -> Option<DeviceResources> {
     let mut objects = DeviceResources::default();
-    let mut reader = ResourceReader { rdma, device, troubles };
+    let mut reader = ResourceReader { rdma, device, errors };
     if counts.cm_id != Some(0) {
         objects.cm_ids = reader.list("connection manager IDs", counts.cm_id, Handle::cm_ids)?;
     }
@@ -75,7 +75,7 @@ fn too_many(device: &str, kind: &str, count: Option<u64>) -> Option<CollectError
 struct ResourceReader<'a> {
     rdma: &'a Handle,
     device: &'a Device,
-    troubles: &'a mut Vec<CollectError>,
+    errors: &'a mut Vec<CollectError>,
 }
 
 impl ResourceReader<'_> {
@@ -86,15 +86,15 @@ impl ResourceReader<'_> {
         count: Option<u64>,
         of: impl FnOnce(&Handle, &Device) -> Result<Option<Vec<T>>, rdma::Error>,
     ) -> Option<Vec<T>> {
-        if let Some(trouble) = too_many(&self.device.name, kind, count) {
-            self.troubles.push(trouble);
+        if let Some(error) = too_many(&self.device.name, kind, count) {
+            self.errors.push(error);
             return Some(Vec::new());
         }
         match of(self.rdma, self.device) {
             Ok(list) => Some(list.unwrap_or_default()),
             Err(rdma::Error::NoSuchDevice { .. }) => None,
             Err(error) => {
-                self.troubles.push(CollectError::new(Collector::Resources, &error));
+                self.errors.push(CollectError::new(Collector::Resources, &error));
                 None
             }
         }
@@ -111,8 +111,8 @@ mod tests {
         assert!(
             error(None).is_none() && error(Some(3)).is_none() && error(Some(MAX_LISTED_RESOURCES)).is_none()
         );
-        let trouble = error(Some(1_000_000)).unwrap();
-        assert_eq!(trouble.reason, ErrorReason::TooMany);
-        assert!(trouble.what.starts_with("mlx5_0 has 1000000 memory regions"), "{}", trouble.what);
+        let error = error(Some(1_000_000)).unwrap();
+        assert_eq!(error.reason, ErrorReason::TooMany);
+        assert!(error.what.starts_with("mlx5_0 has 1000000 memory regions"), "{}", error.what);
     }
 }

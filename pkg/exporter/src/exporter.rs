@@ -1,4 +1,4 @@
-//! One collection after another.
+//! The exporter: runs collections and keeps state between them.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -35,7 +35,7 @@ use crate::{
     work_queue::{self, CollectionOptions, CollectionOutput, DeviceKey, PendingRequests},
 };
 
-/// Reads a node again and again.
+/// Collects the metrics of a node repeatedly.
 #[derive(Debug)]
 pub struct Exporter {
     settings: ExporterOptions,
@@ -46,22 +46,22 @@ pub struct Exporter {
     addresses: PoolUsageReader,
     places: HashMap<NetNsId, Arc<NetnsTarget>>,
     readers: HashMap<DeviceKey, DeviceReader>,
-    silent: PendingRequests,
+    pending: PendingRequests,
     files: OpenFileBudget,
     layouts: CounterLayouts,
-    ledger: CounterHistory,
-    memory: ContextOwners,
+    history: CounterHistory,
+    context_owners: ContextOwners,
     sampler: Option<Sampler>,
     counter_sets: CounterSets,
     health: CollectorHealth,
-    teller: FamilyWriter,
+    writer: FamilyWriter,
     gids: GidSchedule,
     collections: u64,
 }
 
 impl Exporter {
-    /// An exporter that has read nothing yet; with [`Collector::Psn`] it begins to, in the background and in the calling
-    /// thread's network namespace. Without an API server the settings should have no [`Collector::Owners`].
+    /// Creates an exporter. With [`Collector::Psn`] it starts sampling in the background, in the calling thread's network
+    /// namespace. Without an API server the settings should not contain [`Collector::Owners`].
     pub fn new(settings: ExporterOptions, owners: Arc<dyn WorkloadResolver>) -> Self {
         Self {
             sysfs: Sysfs::at(settings.root.join("sys")),
@@ -75,54 +75,54 @@ impl Exporter {
             owners,
             places: HashMap::new(),
             readers: HashMap::new(),
-            silent: PendingRequests::default(),
+            pending: PendingRequests::default(),
             layouts: CounterLayouts::default(),
-            teller: FamilyWriter::default(),
+            writer: FamilyWriter::default(),
             gids: GidSchedule::default(),
-            ledger: CounterHistory::default(),
-            memory: ContextOwners::default(),
+            history: CounterHistory::default(),
+            context_owners: ContextOwners::default(),
             health: CollectorHealth::default(),
             collections: 0,
         }
     }
 
-    /// Reads the node. Whatever cannot be read costs only itself; nothing is waited for longer than the patience for
-    /// each thing that hangs.
+    /// Runs one collection. A value that cannot be read is omitted, and a read that hangs is abandoned after the
+    /// configured timeout.
     pub fn collect(&mut self) -> NodeSnapshot {
         self.collections += 1;
         let taken = SystemTime::now();
-        let mut troubles = Vec::new();
+        let mut errors = Vec::new();
         let mut spent = CollectorTimes::default();
         let former = self.pods.entries.clone();
         let mut addresses = Vec::new();
         if self.settings.collectors.has(Collector::Pods) {
             addresses = timed(&mut spent, Collector::Pods, || {
-                self.pods.read(&mut troubles);
-                self.addresses.read(&mut troubles)
+                self.pods.read(&mut errors);
+                self.addresses.read(&mut errors)
             });
         }
         let has_rdma = self.sysfs.has_rdma().unwrap_or(true);
         let mut mode = None;
-        let mut harvest = CollectionOutput::default();
+        let mut output = CollectionOutput::default();
         if has_rdma {
             if self.settings.collectors.has(Collector::Owners) {
-                troubles.append(&mut self.owners.troubles());
+                errors.append(&mut self.owners.errors());
             }
             if self.settings.collectors.has(Collector::Mode) {
-                mode = timed(&mut spent, Collector::Mode, || self.read_mode(&mut troubles));
+                mode = timed(&mut spent, Collector::Mode, || self.read_mode(&mut errors));
             }
-            harvest = self.run_collection(&former, &mut troubles);
+            output = self.run_collection(&former, &mut errors);
         }
-        troubles.append(&mut harvest.troubles);
-        spent.add_all(&harvest.spent);
-        self.readers = harvest.readers;
+        errors.append(&mut output.errors);
+        spent.add_all(&output.spent);
+        self.readers = output.readers;
         let sampled = self.sampler.as_ref().map(Sampler::take).unwrap_or_default();
-        troubles.extend(sampled.troubles.iter().cloned());
+        errors.extend(sampled.errors.iter().cloned());
         spent.add(Collector::Psn, sampled.spent);
-        let readings = log_once(harvest.readings);
-        let (devices, cgroups) = self.attribute(readings, sampled, &mut troubles);
+        let readings = deduplicate(output.readings);
+        let (devices, cgroups) = self.attribute(readings, sampled, &mut errors);
         let ran = if has_rdma { self.settings.collectors } else { CollectorSet::none() };
-        let outcomes = self.health.record(ran, &troubles, &spent);
+        let outcomes = self.health.record(ran, &errors, &spent);
         let mut report = NodeSnapshot {
             has_rdma,
             mode,
@@ -130,62 +130,58 @@ impl Exporter {
             entries: self.pods.entries.clone(),
             addresses,
             outcomes,
-            troubles,
+            errors,
             cgroups,
-            errors: self.health.errors().collect(),
+            error_counts: self.health.errors().collect(),
             ..NodeSnapshot::new(self.settings.node.clone(), taken)
         };
-        report.name_pods(&self.ledger, &*self.owners);
-        report.retain_traffic(&self.ledger);
-        report.exposition = self.teller.write(&report, &self.ledger, self.settings.spiderpool);
+        report.set_pods(&self.history, &*self.owners);
+        report.set_traffic(&self.history);
+        report.exposition = self.writer.write(&report, &self.history, self.settings.spiderpool);
         report
     }
 
-    fn read_mode(&self, troubles: &mut Vec<CollectError>) -> Option<NetnsMode> {
+    fn read_mode(&self, errors: &mut Vec<CollectError>) -> Option<NetnsMode> {
         let mode = rdma::Handle::open(&self.sysfs).and_then(|rdma| rdma.netns_mode());
         match mode {
             Ok(mode) => Some(mode),
             Err(rdma::Error::TooOld { .. }) => None,
             Err(error) => {
-                troubles.push(CollectError::new(Collector::Mode, &error));
+                errors.push(CollectError::new(Collector::Mode, &error));
                 None
             }
         }
     }
 
-    fn run_collection(
-        &mut self,
-        former: &Arc<[Entry]>,
-        troubles: &mut Vec<CollectError>,
-    ) -> CollectionOutput {
-        let home = match NetNs::current() {
-            Ok(home) => Arc::new(home),
+    fn run_collection(&mut self, former: &Arc<[Entry]>, errors: &mut Vec<CollectError>) -> CollectionOutput {
+        let host = match NetNs::current() {
+            Ok(host) => Arc::new(host),
             Err(error) => {
-                troubles.push(CollectError::new(Collector::Devices, &error));
+                errors.push(CollectError::new(Collector::Devices, &error));
                 return CollectionOutput::default();
             }
         };
-        let places = self.netns_targets(&home);
+        let places = self.netns_targets(&host);
         let ages = self.readers.values().filter_map(DeviceReader::oldest_gids).collect();
         let gids = self.gids.plan(ages, former, &self.pods.entries);
-        let manner = CollectionOptions {
+        let options = CollectionOptions {
             number: self.collections,
             node: self.sysfs.clone(),
-            home,
+            host,
             collectors: self.settings.collectors,
             devices: self.settings.devices.clone(),
-            patience: self.settings.patience,
+            timeout: self.settings.device_timeout,
             gids,
             files: self.files.clone(),
             workers: thread::available_parallelism().map_or(2, |cpus| cpus.get().clamp(2, 4)),
         };
-        work_queue::collect(places, std::mem::take(&mut self.readers), manner, self.silent.clone())
+        work_queue::collect(places, std::mem::take(&mut self.readers), options, self.pending.clone())
     }
 
-    /// The node's namespace and those of pods that have a device to themselves, each once.
-    fn netns_targets(&mut self, home: &NetNs) -> Vec<Arc<NetnsTarget>> {
-        let node = self.places.get(&home.id()).filter(|kept| kept.is_node()).cloned();
-        let mut places = vec![node.unwrap_or_else(|| Arc::new(NetnsTarget::node(home, &self.sysfs)))];
+    /// Returns the host namespace and those of pods with exclusive devices, each once.
+    fn netns_targets(&mut self, host: &NetNs) -> Vec<Arc<NetnsTarget>> {
+        let node = self.places.get(&host.id()).filter(|kept| kept.is_node()).cloned();
+        let mut places = vec![node.unwrap_or_else(|| Arc::new(NetnsTarget::node(host, &self.sysfs)))];
         let of_pods =
             self.pods.entries.iter().filter_map(|entry| NetnsTarget::of(entry, &self.settings.root));
         for place in of_pods {
@@ -198,27 +194,27 @@ impl Exporter {
         places
     }
 
-    /// Finds out whose everything is.
+    /// Finds the owners of objects and traffic, and updates the counter history.
     fn attribute(
         &mut self,
         readings: Vec<DeviceReading>,
         sampled: psn::SamplerOutput,
-        troubles: &mut Vec<CollectError>,
+        errors: &mut Vec<CollectError>,
     ) -> (Vec<DeviceSnapshot>, Vec<CgroupUsage>) {
-        // Where there is no device, nobody uses one.
-        let sees_processes = !readings.is_empty() && self.sees_processes(troubles);
-        let mut whose = HolderResolver::new(&self.processes, &self.pods, &mut self.memory, troubles);
+        // Without devices there is nothing to attribute.
+        let sees_processes = !readings.is_empty() && self.sees_processes(errors);
+        let mut resolver = HolderResolver::new(&self.processes, &self.pods, &mut self.context_owners, errors);
         let mut usages = Vec::with_capacity(readings.len());
         for reading in &readings {
             let can = sees_processes || !reading.on_node;
-            usages.push(if can { whose.usage(reading) } else { None });
+            usages.push(if can { resolver.usage(reading) } else { None });
             if can && let Some((sets, objects)) = reading.counter_sets() {
-                let pairs = whose.of_queue_pairs(reading.device.index, objects);
+                let pairs = resolver.of_queue_pairs(reading.device.index, objects);
                 self.counter_sets
-                    .enter(&reading.device, sets, |set| counter_sets::pod(set, &mut whose, &pairs));
+                    .enter(&reading.device, sets, |set| counter_sets::pod(set, &mut resolver, &pairs));
             }
         }
-        let cgroups = std::mem::take(&mut whose.cgroups);
+        let cgroups = std::mem::take(&mut resolver.cgroups);
         let mut devices = Vec::with_capacity(readings.len());
         for (reading, usage) in readings.into_iter().zip(usages) {
             let owner: PortUser = match (&reading.pod, reading.on_node) {
@@ -228,51 +224,53 @@ impl Exporter {
                     usage.as_ref().and_then(|u| u.sole_user()).map(|pod| (pod.clone(), Attribution::SoleUser))
                 }
             };
-            devices.push(self.update_history(reading, usage, &owner, troubles));
+            devices.push(self.update_history(reading, usage, &owner, errors));
         }
         let connected = self.add_sampled_packets(sampled);
-        self.counter_sets.publish_totals(&mut self.layouts, &mut self.ledger);
+        self.counter_sets.publish_totals(&mut self.layouts, &mut self.history);
         self.drop_gone_devices(&devices, connected);
-        (devices, self.cgroup_use(&cgroups, troubles))
+        (devices, self.cgroup_use(&cgroups, errors))
     }
 
-    /// Enters a device's counters into the ledger.
+    /// Adds a reading of a device's counters to the history.
     fn update_history(
         &mut self,
         reading: DeviceReading,
         usage: Option<DeviceUsage>,
         owner: &PortUser,
-        troubles: &mut Vec<CollectError>,
+        errors: &mut Vec<CollectError>,
     ) -> DeviceSnapshot {
         let (index, name) = (reading.device.index, &reading.device.name);
-        let mut sheets = Vec::with_capacity(reading.ports.len());
+        let mut port_counters = Vec::with_capacity(reading.ports.len());
         for port in &reading.ports {
             let key = (index, port.port.port);
-            let mut sheet = CounterValues::of_port(port, &mut self.layouts, self.ledger.layout(key));
-            self.ledger.update_port(key, name, owner.clone(), &mut sheet);
-            troubles.extend(sheet.layout.troubles.iter().cloned());
-            sheets.push(sheet);
+            let mut counter_values =
+                CounterValues::of_port(port, &mut self.layouts, self.history.layout(key));
+            self.history.update_port(key, name, owner.clone(), &mut counter_values);
+            errors.extend(counter_values.layout.errors.iter().cloned());
+            port_counters.push(counter_values);
         }
-        let sheet = (!reading.counters.is_empty()).then(|| {
-            let last = self.ledger.layout((index, 0));
-            let mut sheet = CounterValues::of_device(&reading.counters, &mut self.layouts, last);
-            self.ledger.update_port((index, 0), name, None, &mut sheet);
-            sheet
+        let counter_values = (!reading.counters.is_empty()).then(|| {
+            let last = self.history.layout((index, 0));
+            let mut counter_values = CounterValues::of_device(&reading.counters, &mut self.layouts, last);
+            self.history.update_port((index, 0), name, None, &mut counter_values);
+            counter_values
         });
-        DeviceSnapshot { reading, usage, sheets, sheet }
+        DeviceSnapshot { reading, usage, port_counters, counter_values }
     }
 
-    /// Objects of processes in another PID namespace have no owner: attribution would silently be empty.
-    fn sees_processes(&self, troubles: &mut Vec<CollectError>) -> bool {
+    /// Whether the processes of pods are visible. In another PID namespace their objects have no owner, which is reported as an
+    /// error.
+    fn sees_processes(&self, errors: &mut Vec<CollectError>) -> bool {
         if !self.settings.collectors.has(Collector::Resources) {
             return false;
         }
         match self.processes.sees_every_process() {
             Ok(true) => true,
             Ok(false) => {
-                let what = "the processes of pods are not seen: run it in the node's PID namespace \
-                            (hostPID: true), or switch it off with --disable=resources";
-                troubles.push(CollectError {
+                let what = "the processes of pods are not visible: run silkraild in the node's PID namespace \
+                            (hostPID: true), or disable the collector with --disable=resources";
+                errors.push(CollectError {
                     collector: Collector::Resources,
                     reason: ErrorReason::Permission,
                     what: what.to_owned(),
@@ -280,25 +278,29 @@ impl Exporter {
                 false
             }
             Err(error) => {
-                troubles.push(CollectError::new(Collector::Resources, &error));
+                errors.push(CollectError::new(Collector::Resources, &error));
                 false
             }
         }
     }
 
-    /// Gives pods the packets that were counted in the background. Returns those that have a connection.
+    /// Adds the packets that were sampled in the background to the pods' accounts. Returns the pods with a connection.
     fn add_sampled_packets(&mut self, sampled: psn::SamplerOutput) -> Vec<PodInfo> {
         for ((pod, device, port), packets) in sampled.packets {
-            let sheet = packets.sheet(&mut self.layouts);
-            self.ledger.add_to_account(self.pods.named(&pod), (device, port, Attribution::Psn), &sheet);
+            let counter_values = packets.counter_values(&mut self.layouts);
+            self.history.add_to_account(
+                self.pods.named(&pod),
+                (device, port, Attribution::Psn),
+                &counter_values,
+            );
         }
         sampled.pods.iter().map(|pod| (*self.pods.named(pod)).clone()).collect()
     }
 
-    /// A pod lives as long as the node knows of it, or somebody in it uses a device.
+    /// Removes devices that are gone, and pods that are neither known to the node nor use a device.
     fn drop_gone_devices(&mut self, devices: &[DeviceSnapshot], connected: Vec<PodInfo>) {
         let there: BTreeSet<u32> = devices.iter().map(|device| device.reading.device.index).collect();
-        self.memory.forget(|device| there.contains(&device));
+        self.context_owners.forget(|device| there.contains(&device));
         let names: BTreeSet<&str> = devices.iter().map(|device| &*device.reading.device.name).collect();
         let mut living = self.pods.all();
         living.extend(connected);
@@ -310,8 +312,8 @@ impl Exporter {
         let in_pods: BTreeSet<&Arc<PodInfo>> =
             devices.iter().filter_map(|d| d.reading.pod.as_ref()).collect();
         let lives = |pod: &PodInfo| living.contains(pod) || in_pods.iter().any(|other| ***other == *pod);
-        self.ledger.forget(lives);
-        self.ledger.forget_devices(|name| names.contains(name));
+        self.history.forget(lives);
+        self.history.forget_devices(|name| names.contains(name));
         let is_there = |index| devices.iter().any(|device| device.reading.device.index == index);
         self.counter_sets.forget(lives, is_there);
     }
@@ -319,7 +321,7 @@ impl Exporter {
     fn cgroup_use(
         &self,
         texts: &BTreeMap<Arc<PodInfo>, String>,
-        troubles: &mut Vec<CollectError>,
+        errors: &mut Vec<CollectError>,
     ) -> Vec<CgroupUsage> {
         if !self.settings.collectors.has(Collector::Cgroup) {
             return Vec::new();
@@ -330,15 +332,16 @@ impl Exporter {
             match cgroup.rdma_usage() {
                 Ok(usage) => found
                     .extend(usage.into_iter().flatten().map(|usage| CgroupUsage { pod: pod.clone(), usage })),
-                Err(error) => troubles.push(CollectError::new(Collector::Cgroup, &error)),
+                Err(error) => errors.push(CollectError::new(Collector::Cgroup, &error)),
             }
         }
         found
     }
 }
 
-/// Each device once: one that moved meanwhile was found in two places. The one that was read there counts.
-fn log_once(mut readings: Vec<DeviceReading>) -> Vec<DeviceReading> {
+/// Removes duplicates: a device that was moved during the collection was found in two namespaces. A reading with ports is
+/// preferred.
+fn deduplicate(mut readings: Vec<DeviceReading>) -> Vec<DeviceReading> {
     let mut best: HashMap<u32, usize> = HashMap::new();
     for (at, reading) in readings.iter().enumerate() {
         let kept = best.entry(reading.device.index).or_insert(at);

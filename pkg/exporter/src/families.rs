@@ -1,4 +1,4 @@
-//! The metric families of a report. Each file says what is in some of them, and why.
+//! Writes the metric families of a snapshot. Each module writes some of them.
 
 mod addresses;
 mod counters;
@@ -16,24 +16,24 @@ use exposition::{Exposition, LabelSet, LabelsBuilder, MetricType};
 
 use crate::{DeviceSnapshot, NodeSnapshot, PodInfo, counter_history::CounterHistory};
 
-/// Tells of one report after another; what does not change is made once.
+/// Writes the families of one snapshot after another, and caches what does not change.
 #[derive(Debug, Default)]
 pub(crate) struct FamilyWriter {
-    /// The families met so far.
+    /// All families so far, without samples.
     template: Exposition,
     series: series::SeriesCache,
 }
 
 impl FamilyWriter {
-    /// Everything that is told of a node.
+    /// Returns the exposition of a snapshot.
     pub(crate) fn write(
         &mut self,
         report: &NodeSnapshot,
-        ledger: &CounterHistory,
+        history: &CounterHistory,
         spiderpool: bool,
     ) -> Exposition {
         let node = LabelSet::of([("node", report.node.as_str())]);
-        counters::prepare(self, report, ledger, &node);
+        counters::prepare(self, report, history, &node);
         let mut families = Exposition::with_same_families(&self.template);
         health::write(&mut families, report, &node);
         let known = |device: &DeviceSnapshot| self.series.devices.get(&device.reading.device.index);
@@ -41,7 +41,7 @@ impl FamilyWriter {
         let devices: Vec<_> = devices.filter_map(|d| Some((&d.reading, known(d)?))).collect();
         device::write(&mut families, &devices);
         port::write(&mut families, &devices);
-        counters::write(&mut families, self, report, ledger, &node);
+        counters::write(&mut families, self, report, history, &node);
         pods::write(&mut families, report, &node);
         addresses::write(&mut families, report, &node);
         self.template.reserve_like(&families);
@@ -57,7 +57,7 @@ fn with_pod(labels: LabelsBuilder, pod: Option<&Arc<PodInfo>>) -> LabelsBuilder 
     labels.with_some("pod_namespace", Some(&pod.namespace)).with("pod_name", &pod.name)
 }
 
-/// A gauge.
+/// Returns a family of type gauge.
 fn gauge<'a>(
     families: &'a mut Exposition,
     name: &str,
@@ -66,7 +66,7 @@ fn gauge<'a>(
     families.family(name, MetricType::Gauge, help)
 }
 
-/// A counter.
+/// Returns a family of type counter.
 fn counter<'a>(
     families: &'a mut Exposition,
     name: &str,
@@ -87,7 +87,7 @@ mod tests {
         DeviceInfo, DeviceReading, DeviceSnapshot, PortReading, RawCounters, counter_layout::tests::port,
     };
 
-    /// A device with these ports, which are counted from 1.
+    /// A device with these ports, numbered from 1.
     fn device(ports: Vec<PortReading>) -> DeviceReading {
         let numbered = (1..).zip(ports).map(|(number, mut port)| {
             port.port.port = number;
@@ -117,8 +117,8 @@ mod tests {
         }
     }
 
-    /// The series of a metric, as they are told.
-    fn told(reading: &DeviceReading, metric: &str) -> Vec<String> {
+    /// Returns the lines of a metric in the classic text format.
+    fn lines(reading: &DeviceReading, metric: &str) -> Vec<String> {
         let mut report = NodeSnapshot::new("n".into(), UNIX_EPOCH);
         report.devices.push(DeviceSnapshot::new(reading.clone(), None));
         let text = FamilyWriter::default()
@@ -129,43 +129,43 @@ mod tests {
     }
 
     #[test]
-    fn what_a_device_counts_as_a_whole_has_no_port() {
-        // As EFA: some counters of each port, others of the device, and no standard ones.
+    fn counters_of_a_device_have_no_port_label() {
+        // Like EFA: some counters belong to a port, others to the device, and there are no standard counters.
         let mut efa = device(vec![port(&[("tx_bytes", 7)], &[], &[])]);
         efa.counters = [("submitted_cmds", 42)].into_iter().collect();
         let of_device = r#"rdma_submitted_cmds_total{node="n",device="d0"} 42"#;
-        assert_eq!(told(&efa, "rdma_submitted_cmds_total"), [of_device]);
+        assert_eq!(lines(&efa, "rdma_submitted_cmds_total"), [of_device]);
         let of_port = r#"rdma_tx_bytes_total{node="n",device="d0",port="1"} 7"#;
-        assert_eq!(told(&efa, "rdma_tx_bytes_total"), [of_port]);
-        assert!(told(&efa, "rdma_symbol_error_total").is_empty());
+        assert_eq!(lines(&efa, "rdma_tx_bytes_total"), [of_port]);
+        assert!(lines(&efa, "rdma_symbol_error_total").is_empty());
     }
 
     #[test]
-    fn ports_of_a_device_are_told_apart_and_not_added_up() {
+    fn ports_of_a_device_are_separate_series() {
         let mut two = device([3, 4].map(|count| port(&[("out_of_sequence", count)], &[], &[])).into());
         two.ports[1].port.state = PortState::Down;
         let of_ports = [(1, 3), (2, 4)]
             .map(|(port, count)| format!(r#"{{node="n",device="d0",port="{port}"}} {count}"#));
         let expected = of_ports.map(|rest| format!("rdma_out_of_sequence_total{rest}"));
-        assert_eq!(told(&two, "rdma_out_of_sequence_total"), expected);
-        let up = told(&two, "rdma_port_up");
+        assert_eq!(lines(&two, "rdma_out_of_sequence_total"), expected);
+        let up = lines(&two, "rdma_port_up");
         assert!(up.len() == 2 && up[0].ends_with(" 1") && up[1].ends_with(" 0"), "{up:?}");
-        assert_eq!(told(&two, "rdma_device_up"), [r#"rdma_device_up{node="n",device="d0"} 1"#]);
+        assert_eq!(lines(&two, "rdma_device_up"), [r#"rdma_device_up{node="n",device="d0"} 1"#]);
     }
 
     #[test]
-    fn a_number_that_no_float_holds_is_told_digit_by_digit() {
+    fn an_integer_beyond_float_precision_is_exact() {
         let large = device(vec![port(&[("out_of_sequence", (1 << 53) + 1)], &[], &[])]);
-        let told = told(&large, "rdma_out_of_sequence_total");
-        assert!(told.len() == 1 && told[0].ends_with(" 9007199254740993"), "{told:?}");
+        let lines = lines(&large, "rdma_out_of_sequence_total");
+        assert!(lines.len() == 1 && lines[0].ends_with(" 9007199254740993"), "{lines:?}");
     }
 
     #[test]
-    fn a_port_without_a_link_is_told_without_its_name() {
+    fn a_port_without_a_link_has_no_netdev_label() {
         let infiniband = device(vec![port(&[], &[("port_xmit_data", 250)], &[])]);
-        let info = told(&infiniband, "rdma_port_info");
+        let info = lines(&infiniband, "rdma_port_info");
         assert!(info.len() == 1 && !info[0].contains("netdev"), "{info:?}");
         let bytes = r#"rdma_port_transmit_bytes_total{node="n",device="d0",port="1"} 1000"#;
-        assert_eq!(told(&infiniband, "rdma_port_transmit_bytes_total"), [bytes]);
+        assert_eq!(lines(&infiniband, "rdma_port_transmit_bytes_total"), [bytes]);
     }
 }

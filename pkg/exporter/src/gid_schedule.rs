@@ -1,4 +1,4 @@
-//! When GID tables are read: a table has hundreds of files, and hardly ever changes.
+//! The schedule for reading GID tables. A table has hundreds of files in sysfs, and rarely changes.
 
 use std::{
     collections::BTreeSet,
@@ -8,31 +8,31 @@ use std::{
 
 use podmap::Entry;
 
-/// A GID table that is younger is not read again, if no pod comes or goes on its device.
+/// A GID table is not read again within this time, unless a pod was attached to or detached from its device.
 const GID_TABLE_TTL: Duration = Duration::from_secs(30);
-/// In this time each table is read at least once. A table has hundreds of files, so a collection reads a few of them.
+/// Each table is read at least once in this time. Each collection reads a few of the tables.
 const GID_TABLE_PERIOD: Duration = Duration::from_secs(600);
 
-/// Which GID tables are read in a collection.
+/// The GID tables that a collection reads.
 #[derive(Debug, Clone)]
 pub(crate) struct GidPlan {
-    /// Those that were read before this.
+    /// Tables whose last reading is older than this time.
     pub(crate) before: Instant,
-    /// Those of devices on which a pod came or went.
+    /// Tables of devices to which a pod was attached or from which a pod was detached.
     pub(crate) at_once: BTreeSet<String>,
 }
 
-/// Plans for one collection after another.
+/// Creates the plan of each collection.
 #[derive(Debug, Default)]
 pub(crate) struct GidSchedule {
-    /// Devices on which a pod came or went in the last collection.
+    /// The changed devices of the last collection.
     again: BTreeSet<String>,
     last: Option<Instant>,
 }
 
 impl GidSchedule {
-    /// Tables that are old, the oldest first and not all at once; and those that a pod's coming or going changed. `read`
-    /// is when each table was read.
+    /// Returns a plan with the oldest tables, a few at a time, and with the tables that an attachment changed. `read`
+    /// contains the time of each table's last reading.
     pub(crate) fn plan(
         &mut self,
         mut read: Vec<Instant>,
@@ -46,12 +46,12 @@ impl GidSchedule {
             (Some(due), Some(limit)) => due.min(limit),
             (due, limit) => due.or(limit).unwrap_or_else(Instant::now),
         };
-        // An IPv6 address becomes a GID a while after the pod has it: what changed is read twice.
+        // The GID of an IPv6 address appears with a delay, so changed tables are read in two collections.
         let again = std::mem::replace(&mut self.again, changed(former, now));
         GidPlan { before, at_once: again.union(&self.again).cloned().collect() }
     }
 
-    /// How many of so many tables are read in this collection.
+    /// Returns the number of tables to read in this collection.
     fn at_a_time(&mut self, tables: usize) -> usize {
         let elapsed = self.last.replace(Instant::now()).map_or(Duration::ZERO, |last| last.elapsed());
         let elapsed = elapsed.min(GID_TABLE_PERIOD).as_millis();
@@ -60,7 +60,7 @@ impl GidSchedule {
     }
 }
 
-/// The devices that a pod was given or lost between two readings of the pod map.
+/// Returns the devices of attachments that were added to or removed from the pod map.
 fn changed(former: &Arc<[Entry]>, now: &Arc<[Entry]>) -> BTreeSet<String> {
     if Arc::ptr_eq(former, now) {
         return BTreeSet::new();
@@ -88,7 +88,7 @@ mod tests {
         devices.iter().map(entry).collect()
     }
 
-    /// How many of these tables a plan has read.
+    /// Returns the number of these tables that a plan reads.
     fn due(schedule: &mut GidSchedule, read: &[Instant]) -> usize {
         let none = entries(&[]);
         let plan = schedule.plan(read.to_vec(), &none, &none);
@@ -96,25 +96,25 @@ mod tests {
     }
 
     #[test]
-    fn old_tables_are_read_a_few_at_a_time_and_each_within_a_round() {
+    fn old_tables_are_read_a_few_at_a_time_and_all_within_a_period() {
         let read: Vec<_> = (0..256).map(|n| ago(1000 + n)).collect();
         let mut schedule = GidSchedule::default();
         assert_eq!(due(&mut schedule, &read), 1);
         schedule.last = Some(ago(60));
-        assert_eq!(due(&mut schedule, &read), 26, "a tenth of the round has passed");
+        assert_eq!(due(&mut schedule, &read), 26, "a tenth of the period has passed");
         schedule.last = Some(ago(86400));
         assert_eq!(due(&mut schedule, &read), 256);
     }
 
     #[test]
-    fn a_young_table_is_not_read_again() {
+    fn a_recent_table_is_not_read_again() {
         let read = [ago(5), ago(10), ago(40)];
         let mut schedule = GidSchedule { last: Some(ago(86400)), ..GidSchedule::default() };
         assert_eq!(due(&mut schedule, &read), 1);
     }
 
     #[test]
-    fn what_a_pod_changed_is_read_now_and_once_more() {
+    fn tables_that_a_pod_changed_are_read_in_two_collections() {
         let (before, after) = (entries(&["mlx5_0", "mlx5_1"]), entries(&["mlx5_1", "mlx5_2"]));
         let mut schedule = GidSchedule::default();
         let mut at_once =

@@ -1,4 +1,4 @@
-//! The namespaces whose devices are read: the node's own, and those of pods that have a device to themselves.
+//! The network namespaces whose devices are read: that of the host, and those of pods with exclusive devices.
 
 use std::{
     ffi::OsString,
@@ -15,52 +15,52 @@ use sysfs::{DetachedSysfs, Sysfs};
 
 use crate::PodInfo;
 
-/// A namespace whose devices are read.
+/// A network namespace whose devices are read.
 ///
-/// Nothing of it is kept open between two collections that would keep it alive: a socket does, and then the VF and the
-/// RDMA device of a pod that died would not come home. What stays is a view of its sysfs, which does not.
+/// No socket in it is kept open between collections. A socket would keep the namespace alive, and the VF and the RDMA device
+/// of a dead pod would not return to the host. The detached sysfs that is kept does not have this effect.
 #[derive(Debug)]
 pub(crate) struct NetnsTarget {
-    /// What tells it from others.
+    /// Device and inode number of the namespace.
     pub(crate) id: NetNsId,
-    /// Where it is found; the node's own needs no path.
+    /// The path of the namespace file; `None` for the host namespace.
     path: Option<PathBuf>,
-    /// The pod, if it is one's, and if it is known whose.
+    /// The pod; `None` for the host namespace, or if the pod is unknown.
     pub(crate) pod: Option<Arc<PodInfo>>,
     sysfs: Mutex<Option<Arc<SysfsView>>>,
-    /// Whether any port in it had a link the last time.
+    /// Whether any port in it had a link in the last collection.
     pub(crate) has_links: AtomicBool,
     devices: Mutex<Option<DeviceListCache>>,
 }
 
-/// The devices of a place, as the kernel listed them.
+/// A list of devices from the kernel.
 #[derive(Debug)]
 struct DeviceListCache {
-    /// What sysfs called them then.
+    /// The names of the devices in sysfs at that time.
     names: Vec<OsString>,
     devices: Vec<Device>,
     listed: Instant,
 }
 
-/// How long a list of devices is good whose names have not changed. What changes with the name alone is the firmware's
-/// version.
+/// How long a list of devices is valid while the names do not change. The firmware version, for example, can change without
+/// the name.
 const DEVICE_LIST_TTL: Duration = Duration::from_secs(60);
 
-/// sysfs as a namespace sees it.
+/// The sysfs of a network namespace.
 #[derive(Debug)]
 pub(crate) enum SysfsView {
-    /// The node's own, as it is mounted.
+    /// The mounted sysfs of the host.
     Node(Sysfs),
-    /// A pod's. It does not keep the pod's namespace alive.
+    /// A detached sysfs mount of a pod. It does not keep the pod's namespace alive.
     Pod(DetachedSysfs),
 }
 
 impl NetnsTarget {
-    /// The node's own namespace.
-    pub(crate) fn node(home: &NetNs, sysfs: &Sysfs) -> Self {
+    /// Creates the target for the host namespace.
+    pub(crate) fn node(host: &NetNs, sysfs: &Sysfs) -> Self {
         let view = SysfsView::Node(sysfs.clone());
         Self {
-            id: home.id(),
+            id: host.id(),
             path: None,
             pod: None,
             sysfs: Mutex::new(Some(Arc::new(view))),
@@ -69,7 +69,7 @@ impl NetnsTarget {
         }
     }
 
-    /// The namespace that an entry of the pod map tells of, if the pod has an RDMA device in it.
+    /// Returns the namespace in an entry of the pod map; `None` if the pod has no exclusive RDMA device.
     pub(crate) fn of(entry: &Entry, root: &Path) -> Option<Self> {
         if entry.rdma.mode != AttachMode::Exclusive {
             return None;
@@ -86,37 +86,37 @@ impl NetnsTarget {
         })
     }
 
-    /// Whether another is found at the same path and has the same pod.
+    /// Whether another target has the same path and pod.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         (&self.path, &self.pod) == (&other.path, &other.pod)
     }
 
-    /// Whether it is the node's own.
+    /// Whether it is the host namespace.
     pub(crate) fn is_node(&self) -> bool {
         self.path.is_none()
     }
 
-    /// Runs `work` inside, on a thread that is in the node's namespace, `home`. `None` if the namespace is gone: its path
-    /// may lead to another one by now.
+    /// Runs `work` in the namespace. The calling thread must be in the host namespace, `host`. `None` if the namespace is
+    /// gone, or its path refers to another namespace now.
     pub(crate) fn run_in_netns<T>(
         &self,
-        home: &NetNs,
+        host: &NetNs,
         work: impl FnOnce() -> T,
     ) -> Result<Option<T>, netns::Error> {
         let Some(path) = &self.path else { return Ok(Some(work())) };
         match NetNs::open(path) {
-            Ok(netns) if netns.id() == self.id => netns.run_from(home, work).map(Some),
+            Ok(netns) if netns.id() == self.id => netns.run_from(host, work).map(Some),
             Ok(_) | Err(netns::Error::Missing { .. } | netns::Error::NotANamespace { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Its sysfs; `None` if the namespace is gone.
-    pub(crate) fn view(&self, home: &NetNs) -> io::Result<Option<Arc<SysfsView>>> {
+    /// Returns its sysfs; `None` if the namespace is gone.
+    pub(crate) fn view(&self, host: &NetNs) -> io::Result<Option<Arc<SysfsView>>> {
         let mut kept = self.sysfs.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.is_none() {
             *kept = self
-                .run_in_netns(home, DetachedSysfs::mount)
+                .run_in_netns(host, DetachedSysfs::mount)
                 .map_err(io::Error::other)?
                 .transpose()?
                 .map(|mount| Arc::new(SysfsView::Pod(mount)));
@@ -124,15 +124,15 @@ impl NetnsTarget {
         Ok(kept.clone())
     }
 
-    /// Its devices. For a list the kernel looks at every device of the node, once for each place; so it is asked for one
-    /// only when sysfs shows other names than the last time. A device that took another's place under its name has
-    /// another number: whoever finds none of the old number [forgets](Self::forget_devices) the list.
+    /// Returns its devices. For each list the kernel checks every device of the node, so the list is cached while the names in
+    /// sysfs do not change. A device that was replaced by another one with the same name has another index; a caller that
+    /// does not find the old index must call [`Self::forget_devices`].
     pub(crate) fn devices(
         &self,
-        home: &NetNs,
+        host: &NetNs,
         list: impl FnOnce() -> Result<Vec<Device>, rdma::Error>,
     ) -> Result<Vec<Device>, rdma::Error> {
-        let names = self.view(home).ok().flatten().and_then(|view| view.rdma_names().ok());
+        let names = self.view(host).ok().flatten().and_then(|view| view.rdma_names().ok());
         let mut kept = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
         let good = |known: &&DeviceListCache| {
             names.as_ref() == Some(&known.names) && known.listed.elapsed() < DEVICE_LIST_TTL
@@ -140,20 +140,19 @@ impl NetnsTarget {
         if let Some(known) = kept.as_ref().filter(good) {
             return Ok(known.devices.clone());
         }
-        // The names were read before: one that comes meanwhile makes the next list another.
+        // The names were read first, so a device that appears meanwhile invalidates this list.
         let listed = Instant::now();
         let devices = list()?;
         *kept = names.map(|names| DeviceListCache { names, devices: devices.clone(), listed });
         Ok(devices)
     }
 
-    /// Its devices are listed anew next time.
+    /// Clears the cached list of devices.
     pub(crate) fn forget_devices(&self) {
         *self.devices.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Its sysfs is looked for anew next time. The kernel gives the number of a dead namespace to a new one, and then
-    /// what is kept shows the dead one.
+    /// Clears the cached sysfs, which shows the former namespace if the kernel reused its inode number for a new one.
     pub(crate) fn forget_view(&self) {
         if !self.is_node() {
             *self.sysfs.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -169,7 +168,7 @@ impl SysfsView {
         }
     }
 
-    /// The names of the RDMA devices that it shows, in order.
+    /// Returns the sorted names in `/sys/class/infiniband`.
     fn rdma_names(&self) -> io::Result<Vec<OsString>> {
         let entries = fs::read_dir(self.sysfs().root().join("class/infiniband"))?;
         let mut names = entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;

@@ -1,4 +1,4 @@
-//! What one collection found, for the exposition and for people.
+//! The result of a collection, for the exposition and for web pages.
 
 use std::{
     collections::BTreeMap,
@@ -20,97 +20,97 @@ use crate::{
     counter_values::CounterValues,
 };
 
-/// What one collection found.
+/// The result of one collection.
 #[derive(Debug)]
 pub struct NodeSnapshot {
-    /// What the node is called.
+    /// The name of the Kubernetes node.
     pub node: String,
-    /// When it began.
+    /// The start of the collection.
     pub taken: SystemTime,
-    /// Whether the kernel has RDMA at all; without it nothing is read.
+    /// Whether the kernel supports RDMA; otherwise no device is read.
     pub has_rdma: bool,
-    /// The node's RDMA mode, if the kernel knows modes.
+    /// The RDMA mode of the node; `None` if the kernel is too old to report it.
     pub mode: Option<NetnsMode>,
-    /// The devices, the node's own first.
+    /// The devices, those in the host namespace first.
     pub devices: Vec<DeviceSnapshot>,
-    /// The pod map.
+    /// The entries of the pod map.
     pub entries: Arc<[Entry]>,
-    /// The pods that have something, and what owns them.
+    /// The pods with devices, objects or traffic, and their workloads.
     pub pods: BTreeMap<Arc<PodInfo>, Option<Arc<Workload>>>,
-    /// What pods have done, on each port and by how that is known.
+    /// The traffic of pods, by port and attribution.
     pub traffic: Vec<PodTraffic>,
-    /// How full the pools of addresses are.
+    /// The usage of address pools.
     pub addresses: Vec<ipam::PoolUsage>,
-    /// How each collector that ran did its work.
+    /// The status of each collector that ran.
     pub outcomes: BTreeMap<Collector, CollectorStatus>,
-    /// What could not be read.
-    pub troubles: Vec<CollectError>,
-    /// As metric families.
+    /// The values that could not be read.
+    pub errors: Vec<CollectError>,
+    /// The metric families.
     pub exposition: Exposition,
     pub(crate) cgroups: Vec<CgroupUsage>,
-    pub(crate) errors: Vec<((Collector, ErrorReason), u64)>,
+    pub(crate) error_counts: Vec<((Collector, ErrorReason), u64)>,
 }
 
-/// One device, and whose it is.
+/// A device and its users.
 #[derive(Debug)]
 pub struct DeviceSnapshot {
-    /// What was read.
+    /// The values that were read.
     pub reading: DeviceReading,
-    /// Who uses it, if that could be seen.
+    /// The users of the device; `None` if they could not be determined.
     pub usage: Option<DeviceUsage>,
     /// The counters of each port, in the order of the reading's ports.
-    pub(crate) sheets: Vec<CounterValues>,
+    pub(crate) port_counters: Vec<CounterValues>,
     /// The counters of the device as a whole, if it has any.
-    pub(crate) sheet: Option<CounterValues>,
+    pub(crate) counter_values: Option<CounterValues>,
 }
 
-/// What a pod has done on a port since it was first seen there.
+/// The traffic of a pod on a port since it was first seen there.
 #[derive(Debug, Clone)]
 pub struct PodTraffic {
     /// The pod.
     pub pod: Arc<PodInfo>,
-    /// The RDMA device.
+    /// The RDMA device, such as `mlx5_0`.
     pub device: String,
-    /// The port, from 1.
+    /// The port number, starting at 1.
     pub port: u32,
-    /// How it is known.
+    /// How the traffic is attributed to the pod.
     pub attribution: Attribution,
-    /// What was counted.
-    pub(crate) sheet: CounterValues,
+    /// The counters.
+    pub(crate) counter_values: CounterValues,
 }
 
-/// What a pod's cgroup has of a device, by the kernel's `rdma` controller.
+/// The usage of a device by a pod, from the `rdma` cgroup controller.
 #[derive(Debug)]
 pub(crate) struct CgroupUsage {
     pub(crate) pod: Arc<PodInfo>,
     pub(crate) usage: RdmaUsage,
 }
 
-/// The workload that a pod belongs to: a Deployment, a Job, whatever is at the top.
+/// The workload that a pod belongs to: its topmost owner, such as a Deployment or a Job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Workload {
-    /// `apps/v1`.
+    /// The API version, such as `apps/v1`.
     pub api_version: String,
-    /// `Deployment`.
+    /// The kind, such as `Deployment`.
     pub kind: String,
-    /// Its namespace.
+    /// The namespace of the workload.
     pub namespace: String,
-    /// Its name.
+    /// The name of the workload.
     pub name: String,
 }
 
-/// Knows which workload a pod belongs to.
+/// Resolves the workload of a pod.
 pub trait WorkloadResolver: Send + Sync + fmt::Debug {
-    /// The workload at the top, if it is known by now. Must not wait.
+    /// Returns the workload of the pod if it is already known. Must not block.
     fn owner(&self, pod: &PodInfo) -> Option<Arc<Workload>>;
 
-    /// What cannot be asked at present, for the collector [`Collector::Owners`]. Must not wait.
-    fn troubles(&self) -> Vec<CollectError> {
+    /// Returns the current errors, for the collector [`Collector::Owners`]. Must not block.
+    fn errors(&self) -> Vec<CollectError> {
         Vec::new()
     }
 }
 
-/// Knows none: there is no API server.
+/// A resolver without an API server, which knows no workloads.
 #[derive(Debug, Clone, Copy)]
 pub struct NoWorkloadResolver;
 
@@ -121,26 +121,26 @@ impl WorkloadResolver for NoWorkloadResolver {
 }
 
 impl DeviceSnapshot {
-    /// A device whose counters are as they were read. Those of a collection go on where the driver's begin anew.
+    /// Creates a snapshot whose counters are the values of the reading, without corrections for wraparound.
     pub fn new(reading: DeviceReading, usage: Option<DeviceUsage>) -> Self {
         let mut layouts = CounterLayouts::default();
-        let sheets =
+        let port_counters =
             reading.ports.iter().map(|port| CounterValues::of_port(port, &mut layouts, None)).collect();
-        let sheet = Some(CounterValues::of_device(&reading.counters, &mut layouts, None));
-        Self { reading, usage, sheets, sheet }
+        let counter_values = Some(CounterValues::of_device(&reading.counters, &mut layouts, None));
+        Self { reading, usage, port_counters, counter_values }
     }
 }
 
 impl PodTraffic {
-    /// A pod's, of counters as they were read.
+    /// Creates the traffic of a pod from a reading of a port.
     pub fn new(pod: Arc<PodInfo>, device: &str, attribution: Attribution, counted: &PortReading) -> Self {
-        let sheet = CounterValues::of_port(counted, &mut CounterLayouts::default(), None);
-        Self { pod, device: device.to_owned(), port: counted.port.port, attribution, sheet }
+        let counter_values = CounterValues::of_port(counted, &mut CounterLayouts::default(), None);
+        Self { pod, device: device.to_owned(), port: counted.port.port, attribution, counter_values }
     }
 }
 
 impl NodeSnapshot {
-    /// A report of a node without RDMA.
+    /// Creates the snapshot of a node without RDMA.
     pub fn new(node: String, taken: SystemTime) -> Self {
         Self {
             node,
@@ -153,15 +153,15 @@ impl NodeSnapshot {
             pods: BTreeMap::new(),
             traffic: Vec::new(),
             outcomes: BTreeMap::new(),
-            troubles: Vec::new(),
+            errors: Vec::new(),
             exposition: Exposition::default(),
             cgroups: Vec::new(),
-            errors: Vec::new(),
+            error_counts: Vec::new(),
         }
     }
 
-    /// Gathers every pod that something is told of, with its owner.
-    pub(crate) fn name_pods(&mut self, ledger: &CounterHistory, owners: &dyn WorkloadResolver) {
+    /// Collects all pods of the snapshot and resolves their workloads.
+    pub(crate) fn set_pods(&mut self, history: &CounterHistory, owners: &dyn WorkloadResolver) {
         let in_pods = self.devices.iter().filter_map(|device| device.reading.pod.clone());
         let mapped = self.entries.iter().filter_map(|entry| entry.pod.as_ref());
         let mapped = mapped.map(|pod| Arc::new(PodInfo::from(pod)));
@@ -170,41 +170,41 @@ impl NodeSnapshot {
             ResourceHolder::Pod(pod) => Some(pod.clone()),
             ResourceHolder::Node | ResourceHolder::Unknown => None,
         });
-        let counted = ledger.accounts().keys().cloned();
+        let counted = history.accounts().keys().cloned();
         let all = in_pods.chain(mapped).chain(users).chain(counted);
         self.pods = all.map(|pod| (pod.clone(), owners.owner(&pod))).collect();
     }
 
-    /// What the ledger has of pods.
-    pub(crate) fn retain_traffic(&mut self, ledger: &CounterHistory) {
-        let accounts = ledger.accounts().iter().flat_map(|(pod, accounts)| {
-            accounts.iter().map(move |((device, port, attribution), sheet)| PodTraffic {
+    /// Copies the accounts of pods from the counter history.
+    pub(crate) fn set_traffic(&mut self, history: &CounterHistory) {
+        let accounts = history.accounts().iter().flat_map(|(pod, accounts)| {
+            accounts.iter().map(move |((device, port, attribution), counter_values)| PodTraffic {
                 pod: pod.clone(),
                 device: device.clone(),
                 port: *port,
                 attribution: *attribution,
-                sheet: sheet.clone(),
+                counter_values: counter_values.clone(),
             })
         });
         self.traffic = accounts.collect();
     }
 
-    /// Whose a GID of a device is: the pod's in whose namespace the device is, or that was given the address.
+    /// Returns the owner of a GID of a device: the pod with the device in its network namespace, or with the address.
     pub fn gid_owner(&self, device: &DeviceReading, gid: Ipv6Addr) -> Option<Arc<PodInfo>> {
         if let Some(pod) = &device.pod {
             return Some(pod.clone());
         }
         let has = |entry: &&Entry| {
             entry.rdma.ibdev.as_deref() == Some(&device.device.name)
-                && entry.network.ips.iter().any(|ip| supersedes(gid, ip))
+                && entry.network.ips.iter().any(|ip| is_gid_of(gid, ip))
         };
         let entry = self.entries.iter().find(has)?;
         entry.pod.as_ref().map(|pod| Arc::new(PodInfo::from(pod)))
     }
 }
 
-/// Whether a GID stands for an address with a prefix length.
-fn supersedes(gid: Ipv6Addr, ip: &str) -> bool {
+/// Whether the GID is that of an address with a prefix length, such as `10.0.0.1/16`.
+fn is_gid_of(gid: Ipv6Addr, ip: &str) -> bool {
     match ip.split('/').next().unwrap_or_default().parse() {
         Ok(IpAddr::V4(v4)) => v4.to_ipv6_mapped() == gid,
         Ok(IpAddr::V6(v6)) => v6 == gid,
@@ -217,11 +217,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gid_stands_for_an_address_of_either_family() {
+    fn gids_of_ipv4_and_ipv6_addresses_match() {
         let gid = |text: &str| text.parse::<Ipv6Addr>().unwrap();
-        assert!(supersedes(gid("::ffff:172.81.0.100"), "172.81.0.100/16"));
-        assert!(supersedes(gid("fd00:81::100"), "fd00:81::100/64"));
-        assert!(!supersedes(gid("::ffff:172.81.0.100"), "172.81.0.101/16"));
-        assert!(!supersedes(gid("::"), ""));
+        assert!(is_gid_of(gid("::ffff:172.81.0.100"), "172.81.0.100/16"));
+        assert!(is_gid_of(gid("fd00:81::100"), "fd00:81::100/64"));
+        assert!(!is_gid_of(gid("::ffff:172.81.0.100"), "172.81.0.101/16"));
+        assert!(!is_gid_of(gid("::"), ""));
     }
 }

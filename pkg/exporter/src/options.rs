@@ -1,30 +1,30 @@
-//! What an exporter reads, and how.
+//! The configuration of the exporter.
 
 use std::{path::PathBuf, time::Duration};
 
 use crate::{CollectorSet, DeviceFilter};
 
-/// What an exporter reads, and how.
+/// The configuration of an [`Exporter`](crate::Exporter).
 #[derive(Debug, Clone)]
 pub struct ExporterOptions {
-    /// What the node is called.
+    /// The name of the Kubernetes node.
     pub node: String,
-    /// The node's root directory.
+    /// The root directory of the host, such as `/host`.
     pub root: PathBuf,
-    /// Where the plugins keep their state.
+    /// The state directory of the plugins, such as `/run/silkrail`.
     pub state_dir: PathBuf,
-    /// What is read.
+    /// The collectors that run.
     pub collectors: CollectorSet,
-    /// Of which devices.
+    /// The devices that are read.
     pub devices: DeviceFilter,
-    /// How long one device may take before the others go on without it.
-    pub patience: Duration,
-    /// How many counter files may be kept open; the others are opened for each reading.
+    /// The timeout for reading one device. A collection continues without a device that exceeds it.
+    pub device_timeout: Duration,
+    /// The maximum number of counter files to keep open; the others are opened for each reading.
     pub kept_files: usize,
-    /// Also the names and labels of Spiderpool's dashboards.
+    /// Whether to also expose the names and labels of Spiderpool's dashboards.
     pub spiderpool: bool,
-    /// How often packet numbers are read.
+    /// The interval between samples of packet sequence numbers.
     pub psn_interval: Duration,
-    /// Drivers whose packet numbers count, besides those that are known to tell them as they are.
+    /// Additional drivers whose packet sequence numbers are used.
     pub psn_drivers: Vec<String>,
 }

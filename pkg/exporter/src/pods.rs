@@ -1,4 +1,4 @@
-//! The pods of the node, by what the node itself knows of them.
+//! The pods of the node, from files on the node.
 
 use std::{
     collections::BTreeSet,
@@ -13,12 +13,12 @@ use podmap::{Entry, PodMap};
 
 use crate::{CollectError, Collector, ErrorReason, PodInfo};
 
-/// The pods of the node, from the directories of their logs and from the pod map. No API server is asked.
+/// The pods of the node, from their log directories and from the pod map. The API server is not used.
 #[derive(Debug)]
 pub(crate) struct PodDirectory {
     names: PodNames,
     map: PodMap,
-    /// The pod map's entries, as of the last reading, and when its directory was changed before that.
+    /// The entries of the pod map, and the modification time of its directory before the last reading.
     pub(crate) entries: Arc<[Entry]>,
     changed: Option<SystemTime>,
     boot_id: String,
@@ -37,12 +37,12 @@ impl PodDirectory {
         }
     }
 
-    /// Looks which there are.
-    pub(crate) fn read(&mut self, troubles: &mut Vec<CollectError>) {
+    /// Reads the log directories and the pod map.
+    pub(crate) fn read(&mut self, errors: &mut Vec<CollectError>) {
         if let Err(error) = self.names.read() {
-            troubles.push(CollectError::new(Collector::Pods, &error));
+            errors.push(CollectError::new(Collector::Pods, &error));
         }
-        self.read_map(troubles);
+        self.read_map(errors);
         for pod in self.entries.iter().filter_map(|entry| entry.pod.as_ref()) {
             if let Some(uid) = pod.uid.as_deref().and_then(|uid| uid.parse::<PodUid>().ok()) {
                 let name = PodName { namespace: pod.namespace.clone(), name: pod.name.clone() };
@@ -51,46 +51,46 @@ impl PodDirectory {
         }
     }
 
-    /// Reads the pod map, if it has changed: an entry is put in place as a new file, which changes the directory. Two
-    /// changes may have one time, so a directory that was changed just now is read again the next time.
-    fn read_map(&mut self, troubles: &mut Vec<CollectError>) {
+    /// Reads the pod map if the modification time of its directory has changed: entries are replaced by rename(2). Changes in
+    /// quick succession can have the same time, so a directory that was just modified is read again next time.
+    fn read_map(&mut self, errors: &mut Vec<CollectError>) {
         let changed = fs::metadata(self.map.dir()).and_then(|dir| dir.modified()).ok();
         if changed.is_some() && changed == self.changed {
             return;
         }
         let is_old = |time: &SystemTime| time.elapsed().is_ok_and(|age| age > Duration::from_secs(1));
-        let before = troubles.len();
+        let before = errors.len();
         self.entries = match self.map.read_all() {
-            Ok(all) => all.into_iter().filter_map(|entry| self.of_this_boot(entry, troubles)).collect(),
+            Ok(all) => all.into_iter().filter_map(|entry| self.of_this_boot(entry, errors)).collect(),
             Err(error) => {
-                troubles.push(CollectError::new(Collector::Pods, &error));
+                errors.push(CollectError::new(Collector::Pods, &error));
                 Arc::default()
             }
         };
-        // What is damaged is told of each time.
-        self.changed = changed.filter(is_old).filter(|_| troubles.len() == before);
+        // After an error the map is read again, so that the error is reported in each collection.
+        self.changed = changed.filter(is_old).filter(|_| errors.len() == before);
     }
 
     fn of_this_boot(
         &self,
         entry: Result<Entry, podmap::Error>,
-        troubles: &mut Vec<CollectError>,
+        errors: &mut Vec<CollectError>,
     ) -> Option<Entry> {
         match entry {
             Ok(entry) => Some(entry).filter(|entry| entry.boot_id == self.boot_id),
             Err(error @ podmap::Error::Malformed { .. }) => {
                 let (collector, what) = (Collector::Pods, error.to_string());
-                troubles.push(CollectError { collector, reason: ErrorReason::Malformed, what });
+                errors.push(CollectError { collector, reason: ErrorReason::Malformed, what });
                 None
             }
             Err(error) => {
-                troubles.push(CollectError::new(Collector::Pods, &error));
+                errors.push(CollectError::new(Collector::Pods, &error));
                 None
             }
         }
     }
 
-    /// The pod of that UID. One whose name nobody knows is called by its UID.
+    /// Returns the pod with that UID. If its name is unknown, the UID is used as its name.
     pub(crate) fn of(&self, uid: &PodUid) -> Arc<PodInfo> {
         let (namespace, name) = match self.names.get(uid) {
             Some(PodName { namespace, name }) => (namespace.clone(), name.clone()),
@@ -99,13 +99,13 @@ impl PodDirectory {
         Arc::new(PodInfo { namespace, name, uid: Some(uid.to_string()) })
     }
 
-    /// A pod by its name, if that is known by now.
+    /// Returns the pod with its name, if the name is known by now.
     pub(crate) fn named(&self, pod: &Arc<PodInfo>) -> Arc<PodInfo> {
         let uid = pod.uid.as_deref().and_then(|uid| uid.parse().ok());
         uid.map_or_else(|| pod.clone(), |uid| self.of(&uid))
     }
 
-    /// Every pod that is known.
+    /// Returns all known pods.
     pub(crate) fn all(&self) -> BTreeSet<PodInfo> {
         let named = self.names.iter().map(|(uid, name)| PodInfo {
             namespace: name.namespace.clone(),
@@ -138,25 +138,25 @@ mod tests {
     #[test]
     fn a_pod_is_known_by_its_logs_or_by_the_pod_map() {
         let root = tempfile::tempdir().unwrap();
-        let (mut pods, mut troubles) = (pods(root.path()), Vec::new());
+        let (mut pods, mut errors) = (pods(root.path()), Vec::new());
         let uid: PodUid = UID.parse().unwrap();
         assert_eq!(*pods.of(&uid), PodInfo { namespace: "".into(), name: UID.into(), uid: Some(UID.into()) });
         fs::create_dir_all(root.path().join(format!("var/log/pods/ml_train-0_{UID}"))).unwrap();
-        pods.read(&mut troubles);
+        pods.read(&mut errors);
         assert_eq!(pods.of(&uid).name, "train-0");
         fs::remove_dir_all(root.path().join("var/log/pods")).unwrap();
         let map = PodMap::below(&root.path().join("run/silkrail"));
         map.write(&"a@net1".parse().unwrap(), &entry("worker-1", "this-boot")).unwrap();
-        pods.read(&mut troubles);
+        pods.read(&mut errors);
         assert_eq!(pods.of(&uid).name, "worker-1");
         assert_eq!(pods.all().len(), 1);
-        assert!(troubles.is_empty(), "{troubles:?}");
+        assert!(errors.is_empty(), "{errors:?}");
     }
 
     #[test]
-    fn a_map_that_has_not_changed_is_not_read_again() {
+    fn an_unchanged_map_is_not_read_again() {
         let root = tempfile::tempdir().unwrap();
-        let (mut pods, mut troubles) = (pods(root.path()), Vec::new());
+        let (mut pods, mut errors) = (pods(root.path()), Vec::new());
         let map = PodMap::below(&root.path().join("run/silkrail"));
         let first = "a@net1".parse().unwrap();
         map.write(&first, &entry("a", "this-boot")).unwrap();
@@ -165,25 +165,25 @@ mod tests {
             dir.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
         };
         set(1);
-        pods.read(&mut troubles);
-        fs::write(map.dir().join("a@net1.json"), "garbage, but nobody looks").unwrap();
+        pods.read(&mut errors);
+        fs::write(map.dir().join("a@net1.json"), "garbage that is not read").unwrap();
         set(1);
-        pods.read(&mut troubles);
-        assert!(pods.entries.len() == 1 && troubles.is_empty(), "{troubles:?}");
+        pods.read(&mut errors);
+        assert!(pods.entries.len() == 1 && errors.is_empty(), "{errors:?}");
         map.remove(&first).unwrap();
-        pods.read(&mut troubles);
+        pods.read(&mut errors);
         assert!(pods.entries.is_empty());
     }
 
     #[test]
-    fn what_another_boot_wrote_and_what_is_damaged_is_no_pod() {
+    fn entries_of_another_boot_and_malformed_entries_are_ignored() {
         let root = tempfile::tempdir().unwrap();
-        let (mut pods, mut troubles) = (pods(root.path()), Vec::new());
+        let (mut pods, mut errors) = (pods(root.path()), Vec::new());
         let map = PodMap::below(&root.path().join("run/silkrail"));
         map.write(&"a@net1".parse().unwrap(), &entry("old", "another-boot")).unwrap();
         fs::write(map.dir().join("b@net1.json"), "{").unwrap();
-        pods.read(&mut troubles);
+        pods.read(&mut errors);
         assert!(pods.all().is_empty());
-        assert!(troubles.len() == 1 && troubles[0].reason == ErrorReason::Malformed, "{troubles:?}");
+        assert!(errors.len() == 1 && errors[0].reason == ErrorReason::Malformed, "{errors:?}");
     }
 }

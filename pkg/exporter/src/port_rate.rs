@@ -1,10 +1,10 @@
-//! The speed of an InfiniBand port, which has no link that could tell it.
+//! The speed of an InfiniBand port without a link, from sysfs.
 
 use std::{fs, path::Path};
 
-/// The port's speed in Mb/s; `None` if it cannot be read.
+/// Reads the speed of a port in Mb/s; `None` if it cannot be read.
 ///
-/// For Ethernet this file has only the nearest of InfiniBand's speeds, so it is not for that.
+/// Not suitable for Ethernet, where the file contains the nearest InfiniBand speed.
 ///
 /// # Kernel
 /// `/sys/class/infiniband/<device>/ports/<port>/rate`: `100 Gb/sec (4X EDR)`, `2.5 Gb/sec (1X SDR)`.

@@ -1,7 +1,7 @@
-//! Packets of each pod, by the packet sequence numbers of its queue pairs.
+//! Packets of each pod, from the packet sequence numbers (PSN) of its queue pairs.
 //!
-//! A queue pair of a connection numbers its packets, and most cards tell the number of the next one. The numbers have 24
-//! bits, so they are read at a step of their own, and not when somebody scrapes.
+//! A connected queue pair numbers its packets, and most drivers report the number of the next one. The numbers have only 24
+//! bits, so they are sampled at a fixed interval, independently of scrapes.
 
 mod packet_meter;
 mod sampler;
@@ -26,11 +26,11 @@ use packet_meter::PsnMeter;
 use sampler::{PsnSample, SampleSource};
 pub(crate) use sampler::{Sampler, SamplerOutput};
 
-/// Drivers that read both numbers from the card, or are the card. Those of irdma are copies of what the program once set;
-/// efa and siw have none.
+/// Drivers that report both current numbers. irdma reports the initial numbers that the application set; efa and siw have
+/// none.
 const SUPPORTED_DRIVERS: [&str; 7] = ["mlx5", "mlx4", "mthca", "hns", "rxe", "hfi1", "qib"];
 
-/// Starts to sample the node's devices.
+/// Starts sampling the devices of the node in the background.
 pub(crate) fn start(settings: &ExporterOptions) -> Sampler {
     let node = PsnContext {
         sysfs: Sysfs::at(settings.root.join("sys")),
@@ -44,10 +44,10 @@ pub(crate) fn start(settings: &ExporterOptions) -> Sampler {
             .chain(settings.psn_drivers.iter().cloned())
             .collect(),
     };
-    Sampler::start(Arc::new(node), settings.psn_interval, settings.patience)
+    Sampler::start(Arc::new(node), settings.psn_interval, settings.device_timeout)
 }
 
-/// The node, as far as it is sampled.
+/// The parts of the node and of the options that sampling needs.
 #[derive(Debug, Clone)]
 struct PsnContext {
     sysfs: Sysfs,
@@ -59,12 +59,12 @@ struct PsnContext {
 }
 
 impl SampleSource for PsnContext {
-    /// The devices that somebody has opened. One message for all of them; no card is asked.
+    /// Returns the devices that a process has opened, with a single netlink dump that does not access the hardware.
     fn devices(&self) -> Result<Vec<(u32, String)>, CollectError> {
         let failed = |error: &(dyn std::error::Error + 'static)| CollectError::new(Collector::Psn, error);
         if !self.processes.sees_every_process().map_err(|error| failed(&error))? {
-            let what =
-                "the processes of pods are not seen: run it in the node's PID namespace (hostPID: true)";
+            let what = "the processes of pods are not visible: run silkraild in the node's PID namespace \
+                        (hostPID: true)";
             let (collector, reason) = (Collector::Psn, ErrorReason::Permission);
             return Err(CollectError { collector, reason, what: what.to_owned() });
         }
@@ -85,23 +85,23 @@ impl SampleSource for PsnContext {
             node: self.clone(),
             device: None,
             meter: PsnMeter::default(),
-            memory: ContextOwners::default(),
+            context_owners: ContextOwners::default(),
         };
         Box::new(move || sampled.sample())
     }
 }
 
-/// A device that is sampled again and again.
+/// A device that is sampled repeatedly.
 #[derive(Debug)]
 struct SampledDevice {
     node: PsnContext,
     index: u32,
-    /// The device, and whether its numbers mean something.
+    /// The device, and an error if its driver is not supported.
     device: Option<(Device, Option<CollectError>)>,
-    /// None has a name here: that is found when packets are told.
+    /// Contains no names. They are resolved when the packets are exposed.
     pods: PodDirectory,
     meter: PsnMeter,
-    memory: ContextOwners,
+    context_owners: ContextOwners,
 }
 
 impl SampledDevice {
@@ -109,21 +109,21 @@ impl SampledDevice {
         let mut sample = PsnSample::default();
         match self.read(&mut sample) {
             Ok(()) | Err(rdma::Error::NoSuchDevice { .. }) => {}
-            Err(error) => sample.troubles.push(CollectError::new(Collector::Psn, &error)),
+            Err(error) => sample.errors.push(CollectError::new(Collector::Psn, &error)),
         }
         sample
     }
 
     fn read(&mut self, sample: &mut PsnSample) -> Result<(), rdma::Error> {
         let rdma = rdma::Handle::open(&self.node.sysfs)?;
-        let Some((device, strange)) = self.device(&rdma)? else { return Ok(()) };
-        if let Some(trouble) = strange {
-            sample.troubles.push(trouble);
+        let Some((device, unsupported)) = self.device(&rdma)? else { return Ok(()) };
+        if let Some(error) = unsupported {
+            sample.errors.push(error);
             return Ok(());
         }
         let mut pairs = rdma.queue_pairs(&device)?.unwrap_or_default();
         pairs.retain(packet_meter::is_countable);
-        self.meter.turn(&pairs);
+        self.meter.sample(&pairs);
         if self.meter.has_unassigned() {
             self.resolve_owners(&rdma, &device, pairs, sample)?;
         }
@@ -132,20 +132,20 @@ impl SampledDevice {
         Ok(())
     }
 
-    /// The device, and why its numbers mean nothing, if so. Both are asked once.
+    /// Returns the device, and an error if its driver is not supported. Both are read once.
     fn device(&mut self, rdma: &Handle) -> Result<Option<(Device, Option<CollectError>)>, rdma::Error> {
         if self.device.is_none()
             && let Some(device) = rdma.devices()?.into_iter().find(|device| device.index == self.index)
         {
             let driver = rdma.driver(&device)?;
             let is_live = driver.is_some_and(|driver| self.node.drivers.iter().any(|live| live == driver));
-            let strange = (!is_live).then(|| unsupported_driver(&device.name, driver));
-            self.device = Some((device, strange));
+            let unsupported = (!is_live).then(|| unsupported_driver(&device.name, driver));
+            self.device = Some((device, unsupported));
         }
         Ok(self.device.clone())
     }
 
-    /// Finds out whose the queue pairs are that are new.
+    /// Finds the owners of new queue pairs.
     fn resolve_owners(
         &mut self,
         rdma: &Handle,
@@ -159,32 +159,32 @@ impl SampledDevice {
             contexts: rdma.contexts(device)?.unwrap_or_default(),
             ..DeviceResources::default()
         };
-        let mut troubles = Vec::new();
-        let mut whose =
-            HolderResolver::new(&self.node.processes, &self.pods, &mut self.memory, &mut troubles);
-        let holders = whose.of_queue_pairs(device.index, &objects);
+        let mut errors = Vec::new();
+        let mut resolver =
+            HolderResolver::new(&self.node.processes, &self.pods, &mut self.context_owners, &mut errors);
+        let holders = resolver.of_queue_pairs(device.index, &objects);
         self.meter.assign_owners(|number| match holders.get(&number) {
             Some(ResourceHolder::Pod(pod)) => Some(Some(pod.clone())),
             Some(ResourceHolder::Node) => Some(None),
             Some(ResourceHolder::Unknown) | None => None,
         });
-        sample.troubles.extend(troubles.into_iter().map(|t| CollectError { collector: Collector::Psn, ..t }));
+        sample.errors.extend(errors.into_iter().map(|t| CollectError { collector: Collector::Psn, ..t }));
         Ok(())
     }
 }
 
 fn unsupported_driver(device: &str, driver: Option<&str>) -> CollectError {
-    let driver = driver.unwrap_or("one outside the kernel's tree");
+    let driver = driver.unwrap_or("out-of-tree");
     let what = format!(
-        "packet numbers of RDMA device {device}: not counted, for its driver is {driver}, of which it is not known that \
-         it tells them as they are; if it does, count them with --psn-driver"
+        "packet numbers of RDMA device {device}: not counted, because its driver ({driver}) is not known to report \
+         current numbers; if it does, enable it with --psn-driver"
     );
     CollectError { collector: Collector::Psn, reason: ErrorReason::Unsupported, what }
 }
 
 impl PacketCounts {
-    /// As counters that every port has.
-    pub(crate) fn sheet(self, layouts: &mut CounterLayouts) -> CounterValues {
+    /// Converts the counts into standard counters.
+    pub(crate) fn counter_values(self, layouts: &mut CounterLayouts) -> CounterValues {
         let counters: RawCounters =
             [("port_xmit_packets", self.sent), ("port_rcv_packets", self.received)].into_iter().collect();
         CounterValues::of([&RawCounters::default(), &counters, &RawCounters::default()], layouts, None)
@@ -196,11 +196,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_driver_that_is_not_known_to_tell_is_named_and_how_to_trust_it() {
-        for (driver, name) in [(Some("irdma"), "irdma"), (None, "outside")] {
-            let trouble = unsupported_driver("rocep1s0", driver);
-            assert!(trouble.what.contains(name) && trouble.what.contains("--psn-driver"), "{trouble:?}");
-            assert!(!trouble.reason.counts_as_failure());
+    fn the_error_contains_the_driver_and_the_option_to_enable_it() {
+        for (driver, name) in [(Some("irdma"), "irdma"), (None, "out-of-tree")] {
+            let error = unsupported_driver("rocep1s0", driver);
+            assert!(error.what.contains(name) && error.what.contains("--psn-driver"), "{error:?}");
+            assert!(!error.reason.counts_as_failure());
         }
     }
 }

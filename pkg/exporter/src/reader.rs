@@ -1,4 +1,4 @@
-//! One device, as it is read again and again.
+//! Reads one device in each collection.
 
 mod bond;
 mod port;
@@ -27,36 +27,36 @@ use crate::{
 pub(crate) use self::progress::{DeviceTask, ReadProgress};
 use self::{port::PortReader, progress::ReadStages};
 
-/// What is kept of a device from one collection to the next: open files, and what does not change.
+/// The state of a device between collections: open files, and properties that do not change.
 #[derive(Debug)]
 pub(crate) struct DeviceReader {
-    /// What it was called when its files were opened.
+    /// The name of the device when its files were opened.
     pub(crate) name: String,
     facts: Arc<DeviceInfo>,
     view: Arc<SysfsView>,
     dir: PathBuf,
     files: CounterFiles,
     traffic_class: TrafficClass,
-    allowance: OpenFileBudget,
+    budget: OpenFileBudget,
     ports: BTreeMap<u32, PortReader>,
 }
 
 impl DeviceReader {
-    /// Opens what there is of a device. `None` if the device or its namespace is gone.
+    /// Opens the files of a device. `None` if the device or its network namespace is gone.
     pub(crate) fn open(
         session: &NetnsSockets,
         name: &str,
-        allowance: &OpenFileBudget,
-        troubles: &mut Vec<CollectError>,
+        budget: &OpenFileBudget,
+        errors: &mut Vec<CollectError>,
     ) -> Result<Option<Self>, BoxError> {
         for attempt in 0..2 {
             let Some(view) = session.view()? else { return Ok(None) };
             let dir = view.sysfs().root().join("class/infiniband").join(name);
-            // The kernel names devices; a name that leads elsewhere would not be a directory here.
+            // A device that sysfs does not have can mean that the cached sysfs shows a former namespace.
             if dir.is_dir() {
                 let facts = Arc::new(DeviceInfo::read(view.sysfs(), &session.node, name));
-                let files = CounterFiles::open(&dir.join("hw_counters"), allowance, troubles);
-                let allowance = allowance.clone();
+                let files = CounterFiles::open(&dir.join("hw_counters"), budget, errors);
+                let budget = budget.clone();
                 let traffic_class = TrafficClass::open(&dir, 1);
                 return Ok(Some(Self {
                     name: name.to_owned(),
@@ -65,7 +65,7 @@ impl DeviceReader {
                     dir,
                     files,
                     traffic_class,
-                    allowance,
+                    budget,
                     ports: BTreeMap::new(),
                 }));
             }
@@ -76,12 +76,12 @@ impl DeviceReader {
         Ok(None)
     }
 
-    /// When its oldest GID table was read.
+    /// Returns the time when the oldest of its GID tables was read.
     pub(crate) fn oldest_gids(&self) -> Option<Instant> {
         self.ports.values().filter_map(|port| port.gids.as_ref()).map(|(read, _)| *read).min()
     }
 
-    /// Reads it, stage by stage.
+    /// Reads the device, stage by stage, into `progress`.
     pub(crate) fn read(
         &mut self,
         session: &mut NetnsSockets,
@@ -90,10 +90,10 @@ impl DeviceReader {
     ) {
         let mut steps = ReadStages { progress, stages: assignment.stages };
         let device = &assignment.device;
-        // Without its ports nothing else of a device has a place.
+        // The other values belong to ports, so ports are read first.
         let ports = steps.take(Collector::Ports, |t| ports(session, device, t)).unwrap_or_default();
         if let Some(port) = ports.iter().find(|port| port.device_name != device.name) {
-            // Two that changed their names with each other: everything that is open is the other's.
+            // Two devices have swapped their names: all open files belong to the other device.
             session.place.forget_devices();
             return steps.store(|reading| reading.device.name.clone_from(&port.device_name));
         }
@@ -106,7 +106,7 @@ impl DeviceReader {
         read_objects(session, device, &mut steps);
     }
 
-    /// Reads what there is of one port, the one at this place of the reading's.
+    /// Reads the port with index `at` in the reading.
     fn read_port(
         &mut self,
         session: &mut NetnsSockets,
@@ -124,7 +124,7 @@ impl DeviceReader {
         }
         let dir = self.dir.join(format!("ports/{number}/counters"));
         if let Some(counters) = steps.take(Collector::Counters, |t| {
-            kept.files.try_again(&self.allowance, t);
+            kept.files.try_again(&self.budget, t);
             kept.files.read(&dir, t)
         }) {
             steps.store(|reading| reading.ports[at].counters = counters);
@@ -145,7 +145,7 @@ impl DeviceReader {
         steps.store(|reading| reading.ports[at].gids = gids.flatten());
     }
 
-    /// Reads what the device counts beside its ports.
+    /// Reads the counters and the traffic class of the device as a whole.
     fn read_counters(&mut self, steps: &mut ReadStages<'_>) {
         if let Some((counters, class)) = steps.take(Collector::Counters, |t| {
             (self.files.read(&self.dir.join("hw_counters"), t), self.traffic_class.read())
@@ -154,22 +154,21 @@ impl DeviceReader {
         }
     }
 
-    /// Opens the files of ports that are new, and closes those of ports that went.
+    /// Opens the files of new ports, and closes those of removed ports.
     fn sync_ports(&mut self, ports: &[rdma::Port], steps: &mut ReadStages<'_>) {
         self.ports.retain(|kept, _| ports.iter().any(|port| port.port == *kept));
         for rdma::Port { port, .. } in ports {
             if !self.ports.contains_key(port) {
                 let dir = self.dir.join(format!("ports/{port}/counters"));
-                let files = steps.take(Collector::Counters, |troubles| {
-                    CounterFiles::open(&dir, &self.allowance, troubles)
-                });
+                let files =
+                    steps.take(Collector::Counters, |errors| CounterFiles::open(&dir, &self.budget, errors));
                 self.ports.insert(*port, PortReader::of(files.unwrap_or_default()));
             }
         }
     }
 }
 
-fn ports(session: &mut NetnsSockets, device: &Device, troubles: &mut Vec<CollectError>) -> Vec<rdma::Port> {
+fn ports(session: &mut NetnsSockets, device: &Device, errors: &mut Vec<CollectError>) -> Vec<rdma::Port> {
     match session.rdma.ports(device) {
         Ok(ports) => ports,
         Err(rdma::Error::NoSuchDevice { .. }) => {
@@ -177,13 +176,13 @@ fn ports(session: &mut NetnsSockets, device: &Device, troubles: &mut Vec<Collect
             Vec::new()
         }
         Err(error) => {
-            troubles.push(CollectError::new(Collector::Ports, &error));
+            errors.push(CollectError::new(Collector::Ports, &error));
             Vec::new()
         }
     }
 }
 
-/// Reads how many objects there are, the objects, and the counters that are bound to queue pairs.
+/// Reads the numbers of objects, the objects, and the counter sets that are bound to queue pairs.
 fn read_objects(session: &mut NetnsSockets, device: &Device, steps: &mut ReadStages<'_>) {
     let resources = steps.take(Collector::Resources, |t| resources(session, device, t)).flatten();
     let Some((resources, objects)) = resources else { return };
@@ -198,20 +197,20 @@ fn read_objects(session: &mut NetnsSockets, device: &Device, steps: &mut ReadSta
     });
 }
 
-/// How many objects there are, and the objects.
+/// Reads the numbers of objects, and the objects.
 fn resources(
     session: &mut NetnsSockets,
     device: &Device,
-    troubles: &mut Vec<CollectError>,
+    errors: &mut Vec<CollectError>,
 ) -> Option<(ResourceCounts, Option<DeviceResources>)> {
     match session.rdma.resource_counts_of(device) {
         Ok(counts) => {
-            let objects = device_resources::read(&mut session.rdma, device, &counts, troubles);
+            let objects = device_resources::read(&mut session.rdma, device, &counts, errors);
             Some((counts, objects))
         }
         Err(rdma::Error::NoSuchDevice { .. }) => None,
         Err(error) => {
-            troubles.push(CollectError::new(Collector::Resources, &error));
+            errors.push(CollectError::new(Collector::Resources, &error));
             None
         }
     }

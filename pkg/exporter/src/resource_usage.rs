@@ -1,9 +1,9 @@
-//! Who uses a device, and with how much.
+//! The users of a device, and their objects.
 //!
-//! The kernel names the *thread* that made an object, for as long as that thread lives; a library's worker thread may
-//! end long before the queue pair it made. Then the object's relations tell: a queue pair belongs to a protection
-//! domain, that to a user context, and some thread that made something in that context is still there. A context whose
-//! makers have all ended stays whose it was: its number is not given again soon.
+//! The kernel reports the *thread* that created an object while that thread exists. A worker thread of a library can end
+//! long before the queue pair that it created. Then the owner is found through related objects: a queue pair belongs to a
+//! protection domain, which belongs to a user context, in which an existing thread created another object. A context whose
+//! threads have all ended keeps its owner, because its number is not reused soon.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -15,45 +15,45 @@ use rdma::resource::{QpType, ResourceOwner};
 
 use crate::{CollectError, Collector, DeviceReading, DeviceResources, PodInfo, pods::PodDirectory};
 
-/// Who has an object.
+/// The owner of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ResourceHolder {
     /// A pod.
     Pod(Arc<PodInfo>),
-    /// A process of the node itself.
+    /// A process of the node outside pods.
     Node,
-    /// Nobody knows.
+    /// The owner is unknown.
     Unknown,
 }
 
-/// What a holder has of a device.
+/// The objects of one owner on a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResourceShare {
-    /// How many objects of each kind: `qp`, `cq`, `mr`, `pd`, `ctx`, `srq`, `cm_id`.
+    /// Number of objects by type: `qp`, `cq`, `mr`, `pd`, `ctx`, `srq`, `cm_id`.
     pub counts: BTreeMap<&'static str, u64>,
-    /// How many queue pairs of each type and state.
+    /// Number of queue pairs by type and state, such as `("RC", "RTS")`.
     pub queue_pairs: BTreeMap<(String, String), u64>,
-    /// Bytes of the memory regions: they are pinned.
+    /// Size of the memory regions in bytes; the memory is pinned.
     pub memory: u64,
 }
 
-/// Who uses a device. What the kernel made for itself is not in it.
+/// The users of a device. Objects of the kernel are not included.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeviceUsage {
-    /// The holders and their shares.
+    /// The owners and their objects.
     pub shares: BTreeMap<ResourceHolder, ResourceShare>,
-    /// Whether the kernel itself has connections (a file system's, a disk's, or IP over InfiniBand), or may have.
+    /// Whether the kernel has connections (NFS, NVMe over Fabrics, IP over InfiniBand), or could have.
     pub kernel_connects: bool,
 }
 
-/// What is remembered of whose the objects of the last collections were: device and context.
+/// The owners of user contexts in former collections, by device index and context number.
 #[derive(Debug, Default)]
 pub(crate) struct ContextOwners {
     contexts: HashMap<(u32, u32), ResourceHolder>,
 }
 
 impl ResourceShare {
-    /// Adds another's.
+    /// Adds the objects of another share.
     pub(crate) fn add(&mut self, other: &Self) {
         other.counts.iter().for_each(|(kind, count)| *self.counts.entry(kind).or_default() += count);
         for (kind, count) in &other.queue_pairs {
@@ -64,8 +64,8 @@ impl ResourceShare {
 }
 
 impl DeviceUsage {
-    /// The pod, if it alone has queue pairs, or if nobody has any and it alone has opened the device; and if the kernel
-    /// has no connections itself. Then all traffic is the pod's own.
+    /// Returns the pod that all traffic of the device belongs to: the only owner of queue pairs, or if there are none, the only
+    /// one that has opened the device. `None` if the kernel has connections.
     pub fn sole_user(&self) -> Option<&Arc<PodInfo>> {
         if self.kernel_connects {
             return None;
@@ -82,45 +82,45 @@ impl DeviceUsage {
 }
 
 impl ContextOwners {
-    /// Forgets devices that are not there any more.
+    /// Removes devices that are gone.
     pub(crate) fn forget(&mut self, is_there: impl Fn(u32) -> bool) {
         self.contexts.retain(|(device, _), _| is_there(*device));
     }
 }
 
-/// Finds holders, for one collection.
+/// Finds the owners of objects in one collection.
 pub(crate) struct HolderResolver<'a> {
     processes: &'a Processes,
     pods: &'a PodDirectory,
-    memory: &'a mut ContextOwners,
+    context_owners: &'a mut ContextOwners,
     threads: HashMap<u32, Option<ResourceHolder>>,
-    /// A cgroup text of each pod, by which its cgroup is found.
+    /// The `/proc/<pid>/cgroup` of a process of each pod, for [`kubepods::PodCgroup::find`].
     pub(crate) cgroups: BTreeMap<Arc<PodInfo>, String>,
-    troubles: &'a mut Vec<CollectError>,
+    errors: &'a mut Vec<CollectError>,
 }
 
 impl<'a> HolderResolver<'a> {
     pub(crate) fn new(
         processes: &'a Processes,
         pods: &'a PodDirectory,
-        memory: &'a mut ContextOwners,
-        troubles: &'a mut Vec<CollectError>,
+        context_owners: &'a mut ContextOwners,
+        errors: &'a mut Vec<CollectError>,
     ) -> Self {
-        Self { processes, pods, memory, threads: HashMap::new(), cgroups: BTreeMap::new(), troubles }
+        Self { processes, pods, context_owners, threads: HashMap::new(), cgroups: BTreeMap::new(), errors }
     }
 
-    /// Who uses a device; `None` if its objects were not read.
+    /// Returns the users of a device; `None` if its objects were not read.
     pub(crate) fn usage(&mut self, reading: &DeviceReading) -> Option<DeviceUsage> {
         let objects = reading.objects.as_ref()?;
         let relations = match (&reading.pod, reading.on_node) {
-            // Whoever is in there, it is the pod.
+            // All processes in the pod's network namespace belong to the pod.
             (Some(pod), false) => ContextRelations::of_one_holder(ResourceHolder::Pod(pod.clone())),
             _ => self.relations(reading.device.index, objects),
         };
         Some(self.count_resources(objects, &relations))
     }
 
-    /// Whose each of a device's queue pairs is, by its number; the kernel's own are left out.
+    /// Returns the owner of each queue pair of a device by its number, except for queue pairs of the kernel.
     pub(crate) fn of_queue_pairs(
         &mut self,
         device: u32,
@@ -136,7 +136,7 @@ impl<'a> HolderResolver<'a> {
         holders
     }
 
-    /// The holder of each context and of each protection domain, by whatever of it has a living maker.
+    /// Finds the owner of each user context by any of its objects whose creator still exists.
     fn relations(&mut self, device: u32, objects: &DeviceResources) -> ContextRelations {
         let mut contexts: HashMap<u32, ResourceHolder> = HashMap::new();
         let mut learn = |context: Option<u32>, holder: Option<ResourceHolder>| {
@@ -167,7 +167,7 @@ impl<'a> HolderResolver<'a> {
         ContextRelations { everything: None, contexts, of_domain }
     }
 
-    /// Contexts that nobody alive made keep their holder; those that are gone are forgotten.
+    /// Adds the former owners of contexts whose creators have ended, and forgets contexts that are gone.
     fn cache_contexts(
         &mut self,
         device: u32,
@@ -175,18 +175,18 @@ impl<'a> HolderResolver<'a> {
         contexts: &mut HashMap<u32, ResourceHolder>,
     ) {
         let present = |context: u32| objects.contexts.iter().any(|c| c.number == context);
-        self.memory.contexts.retain(|(of, context), _| *of != device || present(*context));
-        for (key, holder) in &self.memory.contexts {
+        self.context_owners.contexts.retain(|(of, context), _| *of != device || present(*context));
+        for (key, holder) in &self.context_owners.contexts {
             if key.0 == device {
                 contexts.entry(key.1).or_insert_with(|| holder.clone());
             }
         }
-        self.memory
+        self.context_owners
             .contexts
             .extend(contexts.iter().map(|(context, holder)| ((device, *context), holder.clone())));
     }
 
-    /// Whose the maker of an object is, if that can be seen.
+    /// Returns the owner of the thread that created an object; `None` if it is unknown.
     pub(crate) fn maker(&mut self, owner: &ResourceOwner) -> Option<ResourceHolder> {
         let ResourceOwner::Process(thread) = owner else { return None };
         if let Some(known) = self.threads.get(thread) {
@@ -195,7 +195,7 @@ impl<'a> HolderResolver<'a> {
         let holder = match self.processes.cgroup(*thread) {
             Ok(text) => text.map(|text| self.of_cgroup(text)),
             Err(error) => {
-                self.troubles.push(CollectError::new(Collector::Resources, &error));
+                self.errors.push(CollectError::new(Collector::Resources, &error));
                 None
             }
         };
@@ -211,11 +211,11 @@ impl<'a> HolderResolver<'a> {
     }
 
     fn count_resources(&mut self, objects: &DeviceResources, relations: &ContextRelations) -> DeviceUsage {
-        // Whoever has those that were not listed may have the traffic too.
+        // Queue pairs that were not listed could belong to the kernel.
         let mut usage =
             DeviceUsage { kernel_connects: objects.queue_pairs_left_out, ..DeviceUsage::default() };
         for pair in &objects.queue_pairs {
-            // Each port has one for management, whoever uses it.
+            // Each port has a management queue pair of the kernel.
             let manages = matches!(pair.kind, QpType::Smi | QpType::Gsi);
             usage.kernel_connects |= matches!(pair.owner, ResourceOwner::Kernel(_)) && !manages;
             let context = relations.context_of(pair.protection_domain);
@@ -251,7 +251,7 @@ impl<'a> HolderResolver<'a> {
         usage
     }
 
-    /// Counts an object for its holder; the kernel's own belong to nobody.
+    /// Counts an object for its owner; `None` if it belongs to the kernel.
     fn count_resource<'u>(
         &mut self,
         usage: &'u mut DeviceUsage,
@@ -264,7 +264,7 @@ impl<'a> HolderResolver<'a> {
         Some(share)
     }
 
-    /// Who has an object; `None` if it is the kernel's own.
+    /// Returns the owner of an object; `None` if it belongs to the kernel.
     fn holder(
         &mut self,
         owner: &ResourceOwner,
@@ -278,10 +278,10 @@ impl<'a> HolderResolver<'a> {
     }
 }
 
-/// Whose the contexts of a device are, and the protection domains in them.
+/// The owners of a device's user contexts, and the context of each protection domain.
 #[derive(Debug, Default)]
 struct ContextRelations {
-    /// Of a device in a pod's namespace.
+    /// The owner of all objects, for a device in a pod's network namespace.
     everything: Option<ResourceHolder>,
     contexts: HashMap<u32, ResourceHolder>,
     of_domain: HashMap<u32, u32>,

@@ -1,20 +1,20 @@
-//! The traffic class that the vendor's driver (MLNX_OFED) sets for all packets of a device.
+//! The traffic class of all packets of a device, which the vendor's driver (MLNX_OFED) can set.
 
 use std::{fs::File, os::unix::fs::FileExt, path::Path};
 
-/// Where the class of a device is shown: a file that is kept open, if the driver has it.
+/// The file with the traffic class of a device, kept open; `None` if the driver does not have it.
 #[derive(Debug)]
 pub(crate) struct TrafficClass(Option<File>);
 
 impl TrafficClass {
     /// # Kernel
-    /// `/sys/class/infiniband/<device>/tc/<port>/traffic_class`; none of the mainline kernel's drivers has it.
+    /// `/sys/class/infiniband/<device>/tc/<port>/traffic_class`; mainline drivers do not have it.
     pub(crate) fn open(device: &Path, port: u32) -> Self {
         Self(File::open(device.join(format!("tc/{port}/traffic_class"))).ok())
     }
 
-    /// The class; `None` if none is set, or the driver is not the vendor's. The text has a line `Global tclass=106`,
-    /// beside lines for single destinations.
+    /// Reads the traffic class; `None` if none is set or the file does not exist. The file has a line `Global tclass=106`,
+    /// and lines for single destinations.
     pub(crate) fn read(&self) -> Option<u32> {
         let mut page = [0; 4096];
         let length = self.0.as_ref()?.read_at(&mut page, 0).ok()?;
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_class_that_is_not_set_is_absent_and_not_zero() {
+    fn a_class_that_is_not_set_is_none() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(TrafficClass::open(dir.path(), 1).read(), None);
         fs::create_dir_all(dir.path().join("tc/1")).unwrap();

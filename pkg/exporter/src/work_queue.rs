@@ -1,9 +1,8 @@
-//! The board on which a collection's work hangs, for several workers.
+//! The work queue of a collection, for several worker threads.
 //!
-//! Firmware that hangs stops whoever asks it, inside a system call and for as long as it likes. So no single thread
-//! reads everything: workers take devices from a board, the collection waits for each only so long, and whoever is
-//! late is left to its fate: what it has read so far counts, a new worker takes its place, and what it is stuck in is
-//! not tried again before it has come back.
+//! Hung firmware blocks the calling thread in a system call for an unlimited time. Therefore workers take devices from a
+//! queue, and the collection waits for each only until a timeout. Then it takes the values that the worker has read so
+//! far, and starts another worker. The blocked stage is not run again for this device until the system call returns.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -25,63 +24,63 @@ use crate::{
     reader::{DeviceReader, DeviceTask, ReadProgress},
 };
 
-/// A device: the kernel's number for it stays across moves and renames. The namespace is in it because the files that
-/// are kept open are seen from there.
+/// Network namespace and device index. The index does not change when a device is moved or renamed, but open files belong to
+/// the sysfs of one namespace.
 pub(crate) type DeviceKey = (NetNsId, u32);
 
-/// What has not answered yet, by the collection and the task that asked.
+/// Operations that timed out and have not returned, by collection number and task ID.
 pub(crate) type PendingRequests = Arc<Mutex<HashMap<(u64, u64), PendingRequest>>>;
 
-/// A question that has not been answered yet.
+/// An operation that timed out and has not returned.
 #[derive(Debug)]
 pub(crate) struct PendingRequest {
     place: NetNsId,
-    /// The device; the place as a whole without one.
+    /// The index of the device; `None` for listing the devices of the namespace.
     device: Option<u32>,
     stage: Collector,
     since: Instant,
 }
 
-/// How a collection is made.
+/// The options of a collection.
 #[derive(Debug, Clone)]
 pub(crate) struct CollectionOptions {
-    /// What tells this collection from others.
+    /// The sequence number of the collection.
     pub(crate) number: u64,
-    /// The node's sysfs.
+    /// The sysfs of the host.
     pub(crate) node: Sysfs,
-    /// The node's namespace, in which the workers are.
-    pub(crate) home: Arc<NetNs>,
-    /// What is read.
+    /// The host namespace, in which the workers run.
+    pub(crate) host: Arc<NetNs>,
+    /// The collectors that run.
     pub(crate) collectors: crate::CollectorSet,
-    /// Which devices.
+    /// The devices that are read.
     pub(crate) devices: crate::DeviceFilter,
-    /// How long a device may take.
-    pub(crate) patience: Duration,
-    /// Which GID tables are read again.
+    /// The timeout for reading one device.
+    pub(crate) timeout: Duration,
+    /// The GID tables that are read again.
     pub(crate) gids: GidPlan,
-    /// Which files may be kept open.
+    /// The budget of files that can be kept open.
     pub(crate) files: OpenFileBudget,
-    /// How many read at a time.
+    /// The number of workers.
     pub(crate) workers: usize,
 }
 
-/// A pod may make software devices in its namespace, as many as it likes. No more of them are read.
+/// The maximum number of devices that are read in a pod's namespace, where a pod can create any number of software devices.
 const MAX_DEVICES_PER_POD: usize = 64;
 
-/// What a collection brought home.
+/// The result of a collection.
 #[derive(Debug, Default)]
 pub(crate) struct CollectionOutput {
     pub(crate) readings: Vec<DeviceReading>,
     pub(crate) readers: HashMap<DeviceKey, DeviceReader>,
-    pub(crate) troubles: Vec<CollectError>,
+    pub(crate) errors: Vec<CollectError>,
     pub(crate) spent: CollectorTimes,
 }
 
 #[derive(Debug)]
 enum CollectionTask {
-    /// See which devices are there.
-    Look,
-    /// Read one of them.
+    /// List the devices of the namespace.
+    List,
+    /// Read one device.
     Read(Box<DeviceTask>, Option<DeviceReader>),
 }
 
@@ -89,9 +88,9 @@ enum CollectionTask {
 struct RunningTask {
     since: Instant,
     place: Arc<NetnsTarget>,
-    /// The device's number and name; without one the place is looked at, which may bring more tasks.
+    /// The index and name of the device; `None` for [`CollectionTask::List`], which can add more tasks.
     device: Option<(u32, String)>,
-    /// The device, once it is being read.
+    /// The progress, after the device's files are open.
     progress: Option<Arc<Mutex<ReadProgress>>>,
 }
 
@@ -101,32 +100,31 @@ struct WorkQueueState {
     running: BTreeMap<u64, RunningTask>,
     next: u64,
     kept: HashMap<DeviceKey, DeviceReader>,
-    harvest: CollectionOutput,
+    output: CollectionOutput,
 }
 
 #[derive(Debug)]
 pub(crate) struct WorkQueue {
-    manner: CollectionOptions,
-    silent: PendingRequests,
+    options: CollectionOptions,
+    pending: PendingRequests,
     state: Mutex<WorkQueueState>,
-    /// There may be tasks, or no more of them: for workers.
+    /// Wakes the workers: there can be new tasks, or none will follow.
     tasks: Condvar,
-    /// All is done, or somebody may be late: for whoever waits for the harvest. It would cost much to wake it for each
-    /// task.
+    /// Wakes the collection: all tasks are done. It is not woken for each task, which would be expensive.
     done: Condvar,
 }
 
-/// Reads every device of these places. `kept` are the readers of the last collection.
+/// Reads every device in these network namespaces. `kept` are the readers of the last collection.
 pub(crate) fn collect(
     places: Vec<Arc<NetnsTarget>>,
     kept: HashMap<DeviceKey, DeviceReader>,
-    manner: CollectionOptions,
-    silent: PendingRequests,
+    options: CollectionOptions,
+    pending: PendingRequests,
 ) -> CollectionOutput {
     let (tasks, done) = (Condvar::new(), Condvar::new());
-    let board = WorkQueue { manner, silent, state: Mutex::default(), tasks, done };
-    board.enqueue_all(places, kept);
-    Arc::new(board).run()
+    let queue = WorkQueue { options, pending, state: Mutex::default(), tasks, done };
+    queue.enqueue_all(places, kept);
+    Arc::new(queue).run()
 }
 
 impl WorkQueue {
@@ -139,71 +137,70 @@ impl WorkQueue {
         state.kept = kept;
         for place in places {
             match self.unanswered(place.id) {
-                None => state.tasks.push_back((place, CollectionTask::Look)),
+                None => state.tasks.push_back((place, CollectionTask::List)),
                 Some(silence) => {
                     let of = format!("the devices of {}", place.id);
-                    let trouble = CollectError::still_timed_out(Collector::Devices, &of, silence);
-                    state.harvest.troubles.push(trouble);
+                    let error = CollectError::still_timed_out(Collector::Devices, &of, silence);
+                    state.output.errors.push(error);
                 }
             }
         }
     }
 
-    /// For how long a place has not answered, if it was asked.
+    /// Returns the time for which listing the devices of a namespace has been blocked.
     fn unanswered(&self, place: NetNsId) -> Option<Duration> {
-        let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut same =
-            silent.values().filter(|question| question.place == place && question.device.is_none());
-        same.next().map(|question| question.since.elapsed())
+        let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut same = pending.values().filter(|request| request.place == place && request.device.is_none());
+        same.next().map(|request| request.since.elapsed())
     }
 
-    /// Sees to it that there are workers, until nothing is left to do.
+    /// Starts workers until all tasks are done, and returns the result.
     fn run(self: &Arc<Self>) -> CollectionOutput {
-        let mut hired = 0;
+        let mut workers = 0;
         let mut state = self.lock();
         loop {
-            hired -= self.abandon_overdue(&mut state);
+            workers -= self.abandon_overdue(&mut state);
             if state.tasks.is_empty() && state.running.is_empty() {
                 break;
             }
-            while hired < self.manner.workers {
-                let board = self.clone();
-                // Detached on purpose: it may never come back.
-                thread::spawn(move || board.run_worker());
-                hired += 1;
+            while workers < self.options.workers {
+                let queue = self.clone();
+                // Detached on purpose: the thread can be blocked forever.
+                thread::spawn(move || queue.run_worker());
+                workers += 1;
             }
-            let patience = state.running.values().map(|running| running.since).min();
-            let wait = patience.map_or(self.manner.patience, |since| {
-                (since + self.manner.patience).saturating_duration_since(Instant::now())
+            let oldest = state.running.values().map(|running| running.since).min();
+            let wait = oldest.map_or(self.options.timeout, |since| {
+                (since + self.options.timeout).saturating_duration_since(Instant::now())
             });
             let wait = wait.max(Duration::from_millis(1));
             state = self.done.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
         }
-        let mut harvest = std::mem::take(&mut state.harvest);
-        harvest.readings.sort_by(|a, b| (!a.on_node, &a.device.name).cmp(&(!b.on_node, &b.device.name)));
-        harvest
+        let mut output = std::mem::take(&mut state.output);
+        output.readings.sort_by(|a, b| (!a.on_node, &a.device.name).cmp(&(!b.on_node, &b.device.name)));
+        output
     }
 
-    /// Takes what the late have read so far, and notes what they are stuck in. Returns how many they are.
+    /// Abandons tasks that timed out: takes their values, and records their blocked stage. Returns their number.
     fn abandon_overdue(&self, state: &mut WorkQueueState) -> usize {
-        let is_late = |running: &RunningTask| running.since.elapsed() >= self.manner.patience;
-        let late: Vec<u64> =
-            state.running.iter().filter(|(_, running)| is_late(running)).map(|(id, _)| *id).collect();
-        for id in &late {
+        let is_overdue = |running: &RunningTask| running.since.elapsed() >= self.options.timeout;
+        let overdue: Vec<u64> =
+            state.running.iter().filter(|(_, running)| is_overdue(running)).map(|(id, _)| *id).collect();
+        for id in &overdue {
             if let Some(running) = state.running.remove(id) {
-                self.abandon(*id, &running, &mut state.harvest);
+                self.abandon(*id, &running, &mut state.output);
                 self.tasks.notify_all();
             }
         }
-        late.len()
+        overdue.len()
     }
 
-    fn abandon(&self, id: u64, running: &RunningTask, harvest: &mut CollectionOutput) {
+    fn abandon(&self, id: u64, running: &RunningTask, output: &mut CollectionOutput) {
         let (place, since) = (running.place.id, running.since);
         // Until its files are open, a device has no progress.
         let stage = running.progress.as_ref().map_or(Collector::Devices, |progress| {
             let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
-            harvest.take(&mut progress);
+            output.take(&mut progress);
             progress.stage
         });
         let of = match &running.device {
@@ -211,21 +208,21 @@ impl WorkQueue {
             None => format!("the devices of {place}"),
         };
         let device = running.device.as_ref().map(|(index, _)| *index);
-        harvest.troubles.push(CollectError::timed_out(stage, &of, self.manner.patience));
-        let question = PendingRequest { place, device, stage, since };
-        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
-        silent.insert((self.manner.number, id), question);
+        output.errors.push(CollectError::timed_out(stage, &of, self.options.timeout));
+        let request = PendingRequest { place, device, stage, since };
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        pending.insert((self.options.number, id), request);
     }
 
     fn run_worker(&self) {
         let mut session: Option<NetnsSockets> = None;
         while let Some((id, place, task)) = self.take(session.as_ref().map(|session| session.place.id)) {
             if session.as_ref().is_none_or(|session| session.place.id != place.id) {
-                session = match NetnsSockets::open(place, &self.manner.node, &self.manner.home) {
+                session = match NetnsSockets::open(place, &self.options.node, &self.options.host) {
                     Ok(opened) => opened,
                     Err(error) => {
-                        let trouble = CollectError::at_devices(&*error);
-                        if !self.complete_task(id, |state| state.harvest.troubles.push(trouble)) {
+                        let error = CollectError::at_devices(&*error);
+                        if !self.complete_task(id, |state| state.output.errors.push(error)) {
                             return;
                         }
                         session = None;
@@ -233,22 +230,22 @@ impl WorkQueue {
                     }
                 };
             }
-            let went_on = match (&mut session, task) {
+            let is_awaited = match (&mut session, task) {
                 // The namespace is gone, and its devices with it.
                 (None, _) => self.complete_task(id, |_| ()),
-                (Some(session), CollectionTask::Look) => self.list_devices(id, session),
+                (Some(session), CollectionTask::List) => self.list_devices(id, session),
                 (Some(session), CollectionTask::Read(assignment, kept)) => {
                     self.read(id, session, &assignment, kept)
                 }
             };
-            if !went_on {
+            if !is_awaited {
                 return;
             }
         }
     }
 
-    /// The next task: in the place where the worker is, if there is one. `None` if nothing is left, and nothing that is
-    /// under way can bring more.
+    /// Returns the next task, preferably in the worker's current namespace `at`. `None` if there are no tasks, and no running
+    /// task can add more.
     fn take(&self, at: Option<NetNsId>) -> Option<(u64, Arc<NetnsTarget>, CollectionTask)> {
         let mut state = self.lock();
         loop {
@@ -257,7 +254,7 @@ impl WorkQueue {
                 let id = state.next;
                 state.next += 1;
                 let device = match &task {
-                    CollectionTask::Look => None,
+                    CollectionTask::List => None,
                     CollectionTask::Read(assignment, _) => {
                         Some((assignment.device.index, assignment.device.name.clone()))
                     }
@@ -274,16 +271,16 @@ impl WorkQueue {
         }
     }
 
-    /// Notes that a task is done. `false` if nobody waits for it any more: the worker has been replaced, and what it
-    /// was stuck in answers again.
+    /// Marks a task as done. Returns `false` if it had been abandoned: the worker has been replaced, and its blocked stage is
+    /// available again.
     fn complete_task(&self, id: u64, note: impl FnOnce(&mut WorkQueueState)) -> bool {
         let mut state = self.lock();
         let running = state.running.remove(&id);
         if running.is_some() {
             note(&mut state);
         } else {
-            let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
-            silent.remove(&(self.manner.number, id));
+            let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+            pending.remove(&(self.options.number, id));
         }
         if running.as_ref().is_some_and(|running| running.device.is_none()) {
             self.tasks.notify_all();
@@ -299,10 +296,10 @@ impl WorkQueue {
         let devices = session.devices();
         let place = session.place.clone();
         self.complete_task(id, |state| {
-            state.harvest.spent.add(Collector::Devices, began.elapsed());
+            state.output.spent.add(Collector::Devices, began.elapsed());
             match devices {
                 Ok(devices) => self.enqueue_devices(state, &place, devices),
-                Err(error) => state.harvest.troubles.push(CollectError::new(Collector::Devices, &error)),
+                Err(error) => state.output.errors.push(CollectError::new(Collector::Devices, &error)),
             }
         })
     }
@@ -313,18 +310,18 @@ impl WorkQueue {
         place: &Arc<NetnsTarget>,
         devices: Vec<rdma::Device>,
     ) {
-        let wanted = devices.into_iter().filter(|device| self.manner.devices.has(&device.name));
+        let wanted = devices.into_iter().filter(|device| self.options.devices.has(&device.name));
         let limit = if place.is_node() { usize::MAX } else { MAX_DEVICES_PER_POD };
         for device in wanted.take(limit) {
             let key = (place.id, device.index);
-            let stages = self.responsive_stages(key, &device.name, &mut state.harvest.troubles);
-            let at_once = self.manner.gids.at_once.contains(&device.name);
-            let gids_before = if at_once { Instant::now() } else { self.manner.gids.before };
-            // What could not even be opened would be stuck again.
+            let stages = self.responsive_stages(key, &device.name, &mut state.output.errors);
+            let at_once = self.options.gids.at_once.contains(&device.name);
+            let gids_before = if at_once { Instant::now() } else { self.options.gids.before };
+            // Opening the device's files is still blocked.
             if !stages.has(Collector::Devices) {
                 continue;
             }
-            // Files that were opened under another name may be another device's by now.
+            // After a rename, files that were opened under the old name can belong to another device.
             let kept = state.kept.remove(&key).filter(|kept| kept.name == device.name);
             let assignment = DeviceTask { device, stages, gids_before };
             state.tasks.push_back((place.clone(), CollectionTask::Read(Box::new(assignment), kept)));
@@ -335,15 +332,15 @@ impl WorkQueue {
         &self,
         (place, device): DeviceKey,
         name: &str,
-        troubles: &mut Vec<CollectError>,
+        errors: &mut Vec<CollectError>,
     ) -> crate::CollectorSet {
-        let mut stages = self.manner.collectors;
-        let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
-        for question in silent.values().filter(|q| (q.place, q.device) == (place, Some(device))) {
-            let stage = question.stage;
+        let mut stages = self.options.collectors;
+        let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        for request in pending.values().filter(|q| (q.place, q.device) == (place, Some(device))) {
+            let stage = request.stage;
             stages = stages.without(stage);
             let of = format!("{stage} of RDMA device {name}");
-            troubles.push(CollectError::still_timed_out(stage, &of, question.since.elapsed()));
+            errors.push(CollectError::still_timed_out(stage, &of, request.since.elapsed()));
         }
         stages
     }
@@ -356,32 +353,31 @@ impl WorkQueue {
         kept: Option<DeviceReader>,
     ) -> bool {
         let (place, index) = (session.place.id, assignment.device.index);
-        let mut troubles = Vec::new();
+        let mut errors = Vec::new();
         let reader = match kept {
             Some(kept) => Ok(Some(kept)),
-            None => DeviceReader::open(session, &assignment.device.name, &self.manner.files, &mut troubles),
+            None => DeviceReader::open(session, &assignment.device.name, &self.options.files, &mut errors),
         };
         let mut reader = match reader {
             Ok(Some(reader)) => reader,
-            Ok(None) => return self.complete_task(id, |_| ()), // it went meanwhile
+            Ok(None) => return self.complete_task(id, |_| ()), // the device is gone
             Err(error) => {
-                return self.complete_task(id, |state| {
-                    state.harvest.troubles.push(CollectError::at_devices(&*error))
-                });
+                return self
+                    .complete_task(id, |state| state.output.errors.push(CollectError::at_devices(&*error)));
             }
         };
-        let progress = ReadProgress { troubles, ..ReadProgress::begin(session, assignment, &reader) };
+        let progress = ReadProgress { errors, ..ReadProgress::begin(session, assignment, &reader) };
         let progress = Arc::new(Mutex::new(progress));
         let is_awaited =
             self.lock().running.get_mut(&id).map(|running| running.progress = Some(progress.clone()));
         if is_awaited.is_none() {
-            return self.complete_task(id, |_| ()); // it was given up
+            return self.complete_task(id, |_| ()); // the task was abandoned
         }
         reader.read(session, assignment, &progress);
-        // The board's lock comes before a progress's, always.
+        // Lock order: the queue first, then the progress.
         self.complete_task(id, |state| {
-            state.harvest.take(&mut progress.lock().unwrap_or_else(PoisonError::into_inner));
-            state.harvest.readers.insert((place, index), reader);
+            state.output.take(&mut progress.lock().unwrap_or_else(PoisonError::into_inner));
+            state.output.readers.insert((place, index), reader);
         })
     }
 }
@@ -389,7 +385,7 @@ impl WorkQueue {
 impl CollectionOutput {
     fn take(&mut self, progress: &mut ReadProgress) {
         self.readings.extend(progress.reading.take());
-        self.troubles.append(&mut progress.troubles);
+        self.errors.append(&mut progress.errors);
         self.spent.add_all(&progress.spent);
     }
 }

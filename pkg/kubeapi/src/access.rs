@@ -1,4 +1,4 @@
-//! The way to the API server.
+//! The client of the API server.
 
 use std::{env, time::Duration};
 
@@ -7,37 +7,39 @@ use kube::{
     config::{InClusterError, KubeConfigOptions, KubeconfigError},
 };
 
-/// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(5);
+/// Timeout for establishing a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// There should be an API server, but it cannot be asked.
+/// An API server is configured, but no client can be created.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The pod has no service account.
+    /// The pod has no service account token.
     #[error("{0}; does the pod have automountServiceAccountToken: false?")]
     InCluster(#[source] Box<InClusterError>),
-    /// `KUBECONFIG` names no good file.
+    /// The file that `KUBECONFIG` names cannot be read or is invalid.
     #[error("KUBECONFIG: {0}")]
     Kubeconfig(#[source] Box<KubeconfigError>),
-    /// Its user is whoever a program says.
+    /// The user of the kubeconfig file gets its credentials from a program.
     #[error(
-        "KUBECONFIG: the user of its current context has {key}, a way in that a program makes, and none is run with the \
-         privileges of this one; expected token, tokenFile, or client-certificate and client-key: take those of a service \
-         account"
+        "KUBECONFIG: the user of the current context has {key}, which runs a program; no program is run with the privileges \
+         of this process; expected token, tokenFile, or client-certificate and client-key, for example of a service account"
     )]
     Program {
-        /// What it has.
+        /// The key: `exec` or `auth-provider`.
         key: &'static str,
     },
-    /// Certificates or tokens cannot be used.
-    #[error("prepare the connection to the API server: {0}")]
+    /// The certificates or tokens are invalid.
+    #[error("failed to create the client of the API server: {0}")]
     Client(#[source] Box<kube::Error>),
 }
 
-/// The API server by the pod's service account, else by the file that `KUBECONFIG` names. `None` if there is neither.
-/// No program is started, whatever the file says. A token or a certificate authority that changes in the service account's files is read again.
+/// Returns a client with the pod's service account, else with the file that `KUBECONFIG` names; `None` if neither is set. Does
+/// not run programs that the file names. Changes of the service account's token and CA are picked up.
 ///
-/// Nothing is asked yet. Must be called in a runtime.
+/// Sends no request yet. Must be called in a Tokio runtime.
+///
+/// # Errors
+/// [`Error`]: the configuration is invalid, or requires a program.
 pub async fn connect() -> Result<Option<Client>, Error> {
     let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
     let config = if is_set("KUBERNETES_SERVICE_HOST") {
@@ -52,14 +54,14 @@ pub async fn connect() -> Result<Option<Client>, Error> {
 }
 
 fn client(mut config: Config) -> Result<Client, Error> {
-    // kube would start it here.
+    // kube would run the program in try_from.
     let user = &config.auth_info;
     let ways = [("exec", user.exec.is_some()), ("auth-provider", user.auth_provider.is_some())];
     if let Some((key, _)) = ways.into_iter().find(|(_, is_there)| *is_there) {
         return Err(Error::Program { key });
     }
-    config.connect_timeout = Some(CONNECT);
-    config.default_retry = false; // each question has its own pace, and its failures are counted
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.default_retry = false; // callers retry at their own intervals and count failures
     Client::try_from(config).map_err(|error| Error::Client(Box::new(error)))
 }
 
@@ -71,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// What becomes of a file whose user has this, and whether the program was started that it names.
+    /// Returns the result for a kubeconfig file with this user, and whether the program that it names was run.
     async fn connected(user: &str) -> (Result<(), Error>, bool) {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("program");
@@ -91,7 +93,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_program_is_started_that_a_kubeconfig_names() {
+    async fn a_program_that_a_kubeconfig_names_is_not_run() {
         let exec =
             "{exec: {apiVersion: client.authentication.k8s.io/v1, command: PROGRAM, interactiveMode: Never}}";
         let provider =
@@ -99,10 +101,10 @@ mod tests {
         for (key, user) in [("exec", exec), ("auth-provider", provider)] {
             let (connected, is_started) = connected(user).await;
             assert!(!is_started, "{key}");
-            let told = connected.unwrap_err().to_string();
-            assert!(told.contains(key) && told.contains("expected token, tokenFile"), "{told}");
+            let error = connected.unwrap_err().to_string();
+            assert!(error.contains(key) && error.contains("expected token, tokenFile"), "{error}");
         }
         let (connected, _) = connected("{token: t}").await;
-        assert!(connected.is_ok(), "what another user has does not matter");
+        assert!(connected.is_ok(), "other users of the file are ignored");
     }
 }

@@ -1,8 +1,8 @@
-//! Errors of kube, which say little without what is behind them.
+//! Errors of kube with their causes, which contain most of the information.
 
 use std::error::Error;
 
-/// An error with its causes. Many repeat the cause in their own text.
+/// Returns the message of an error with those of its causes, unless it already contains them.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,7 +1,7 @@
-//! The way to the Kubernetes API.
+//! The connection to the Kubernetes API.
 //!
-//! [`connect`] finds the API server, if there is one. Whatever is asked there is asked [`quietly`]: kube's own log has a line
-//! for each failure, and whole answers.
+//! [`connect`] returns a client if an API server is configured. All requests are wrapped in [`quietly`], because kube itself
+//! logs every failure, with complete responses.
 
 #![forbid(unsafe_code)]
 

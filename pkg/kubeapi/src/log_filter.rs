@@ -1,12 +1,12 @@
-//! A log that tells each trouble once.
+//! Suppresses the log of kube.
 
 use tracing::{
     instrument::{WithDispatch, WithSubscriber},
     subscriber::NoSubscriber,
 };
 
-/// Keeps kube out of the log: it says every failure every time, and repeats whole answers that it cannot read. Whoever asks
-/// counts failures, and says each once.
+/// Suppresses log events of kube within a future: kube logs every failure, and complete responses that it cannot parse. The
+/// caller counts failures and logs each once.
 pub fn quietly<F: Future>(future: F) -> WithDispatch<F> {
     future.with_subscriber(NoSubscriber::default())
 }

@@ -1,19 +1,19 @@
-//! A number that a namespace has for ever, and no other one has.
+//! A cookie: a number that identifies a namespace and is not reused.
 //!
-//! The kernel opens some netlink sockets of its own in each new namespace, and a socket's inode number comes from a
-//! counter: it comes again only after 2^32 others. `/proc/net/netlink` has shown it since Linux 3.9. `SO_NETNS_COOKIE`
-//! (5.14) would be the same in one system call, but no library offers it without `unsafe`.
+//! The kernel opens netlink sockets of its own in each new namespace. The inode number of a socket comes from a counter,
+//! which repeats only after 2^32 numbers. `/proc/net/netlink` shows it since Linux 3.9. `SO_NETNS_COOKIE` (5.14) provides
+//! such a number in one system call, but no library supports it without `unsafe`.
 
 use std::{fs::File, io::Read};
 
-/// One row of the file, and its heading. The kernel makes no more rows than are asked for, and the first are those of
-/// the protocol that is looked for; the file shows this namespace's sockets, but the kernel walks over every one's.
+/// The size of the header and one row. The kernel generates only the rows that are read, and the rows of `NETLINK_ROUTE`
+/// are first. Short reads are faster, because the kernel iterates over the sockets of all namespaces.
 const PROC_NET_ROW: usize = 256;
 
-/// No namespace has so many sockets that the kernel's own one is not among these.
+/// An upper limit of the text that is searched for the socket of the kernel.
 const MAX_PROC_NET_ROWS: usize = 1 << 20;
 
-/// The cookie of the calling thread's namespace; `None` if `/proc` does not show it.
+/// Reads the cookie of the calling thread's namespace; `None` if `/proc` does not show it.
 pub(crate) fn read() -> Option<u64> {
     let mut file = File::open("/proc/thread-self/net/netlink").ok()?;
     let (mut text, mut part) = (Vec::new(), [0; PROC_NET_ROW]);
@@ -28,8 +28,8 @@ pub(crate) fn read() -> Option<u64> {
     None
 }
 
-/// The inode number in the row of the kernel's own socket of `NETLINK_ROUTE`. A row is
-/// `sk Eth Pid Groups Rmem Wmem Dump Locks Drops Inode`: the protocol is the second, the port (0) the third.
+/// Returns the inode number if this is the row of the kernel's `NETLINK_ROUTE` socket. The columns are
+/// `sk Eth Pid Groups Rmem Wmem Dump Locks Drops Inode`: the second is the protocol, the third the port (0).
 fn of_row(row: &str) -> Option<u64> {
     let words: Vec<&str> = row.split_ascii_whitespace().collect();
     let is_kernels = words.get(1..3) == Some(&["0", "0"]);
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_own_socket_is_told_from_others() {
+    fn only_the_row_of_the_kernel_socket_matches() {
         let row =
             |protocol, port, inode| format!("0000000000000000 {protocol} {port} 00000000 0 0 0 2 0 {inode}");
         assert_eq!(of_row(&row(0, 0, 257443)), Some(257443));
@@ -52,10 +52,10 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_has_one_and_keeps_it() {
+    fn the_cookie_of_a_namespace_does_not_change() {
         let cookie = read();
         assert!(cookie.is_some_and(|cookie| cookie > 0), "{cookie:?}");
-        // Whoever opens sockets in it.
+        // Other sockets in the namespace do not change the cookie.
         let _sockets: Vec<_> = (0..40)
             .map(|_| {
                 nix::sys::socket::socket(

@@ -7,61 +7,61 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// `PROC_PID_INIT_INO` of `linux/proc_ns.h`: the PID namespace in which every process is seen.
+/// `PROC_PID_INIT_INO` of `linux/proc_ns.h`: the initial PID namespace, which shows all processes.
 pub(crate) const INIT_PID_NS: &str = "pid:[4026531836]";
 
-/// What keeps a namespace alive, by a path that leads to it.
+/// What keeps a namespace alive, with a path that refers to the namespace.
 #[derive(Debug)]
 pub(crate) enum NetnsHolder {
     /// A thread of a process: `/proc/<pid>/task/<tid>/ns/net`.
     Thread(PathBuf),
-    /// A mount.
+    /// A bind mount of the namespace file: `/run/netns/a`.
     Mount(PathBuf),
     /// An open file of a process: `/proc/<pid>/fd/<number>`.
     File(PathBuf),
 }
 
-/// Is called with the inode number of each namespace that something holds.
+/// A callback with the inode number and a holder of each namespace.
 pub(crate) type NoteHolder<'a> = &'a mut dyn FnMut(u64, NetnsHolder);
 
-/// What this process sees and touches is not the node's.
+/// This process does not have the view or the privileges of a process on the host.
 #[derive(Debug, thiserror::Error)]
 pub enum NotOnNode {
-    /// Not every process of the node is seen.
+    /// The PID namespace does not show all processes of the node.
     #[error(
-        "cannot judge which pods live: this process is in the PID namespace {is}, and only in the node's own \
-         ({INIT_PID_NS}) every process is seen; run it on the node, not in a container"
+        "cannot determine which pods are running: this process is in the PID namespace {is}, but only the initial one \
+         ({INIT_PID_NS}) shows all processes; run it on the node, not in a container"
     )]
     NotOnTheNode {
-        /// Where it is.
+        /// The PID namespace of this process.
         is: String,
     },
     /// A file of `/proc` could not be read.
     #[error(
-        "cannot judge which pods live: {}: {source}; every process must be seen: run it on the node itself, as a root \
-         with CAP_SYS_PTRACE, not in a container or another user namespace",
+        "cannot determine which pods are running: {}: {source}; all processes must be visible: run it on the node itself, \
+         as root with CAP_SYS_PTRACE, not in a container or another user namespace",
         path.display()
     )]
     Unreadable {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The error from the kernel.
         source: io::Error,
     },
-    /// This process has a network namespace of its own.
+    /// This process is not in the host's network namespace.
     #[error(
-        "this process is in the network namespace {is}, and the node in {node}: devices would not come home; \
+        "this process is in the network namespace {is}, but the host is in {node}: devices would not return to the host; \
          run it on the node, not in a container"
     )]
     Elsewhere {
-        /// Where it is.
+        /// The network namespace of this process.
         is: String,
-        /// Where the node is.
+        /// The network namespace of the host.
         node: String,
     },
 }
 
-/// Notes the network namespaces that a process's threads are in.
+/// Records the network namespaces of the threads of a process.
 pub(crate) fn add_process_netns(process: &Path, note: NoteHolder<'_>) -> Result<(), NotOnNode> {
     for thread in numeric_entries(&process.join("task"))? {
         let path = thread.join("ns/net");
@@ -72,8 +72,8 @@ pub(crate) fn add_process_netns(process: &Path, note: NoteHolder<'_>) -> Result<
     Ok(())
 }
 
-/// Notes the network namespaces that are mounted where a process sees them, unless one that sees the same was `seen`:
-/// that is decided by the mount namespace and the root directory.
+/// Records the network namespaces that are mounted in the mount namespace of a process. Skips a process whose mount
+/// namespace and root directory were already `seen`.
 pub(crate) fn add_mounts_of(
     process: &Path,
     seen: &mut BTreeSet<(String, String)>,
@@ -98,7 +98,7 @@ pub(crate) fn add_mounts_of(
     }
 }
 
-/// What a symbolic link says; `None` if it is gone with its process.
+/// Reads a symbolic link; `None` if the process has exited.
 pub(crate) fn text_of_link(path: &Path) -> Result<Option<String>, NotOnNode> {
     match fs::read_link(path) {
         Ok(target) => Ok(Some(target.to_string_lossy().into_owned())),
@@ -107,7 +107,7 @@ pub(crate) fn text_of_link(path: &Path) -> Result<Option<String>, NotOnNode> {
     }
 }
 
-/// The entries that are named by a number: processes, or a process's threads; none if it has ended.
+/// Returns the entries with a numeric name: processes, threads or file descriptors. Empty if the process has exited.
 pub(crate) fn numeric_entries(dir: &Path) -> Result<Vec<PathBuf>, NotOnNode> {
     let failed = |source| NotOnNode::Unreadable { path: dir.to_owned(), source };
     let entries = match fs::read_dir(dir) {
@@ -127,15 +127,15 @@ pub(crate) fn numeric_entries(dir: &Path) -> Result<Vec<PathBuf>, NotOnNode> {
     Ok(found)
 }
 
-/// Whether a process or thread has ended while it was looked at, or has ended and is not yet waited for.
+/// Returns whether the error means that a process or thread has exited, or is a zombie.
 fn has_ended(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(nix::libc::ENOENT | nix::libc::ESRCH))
 }
 
-/// Notes the network namespaces in a mountinfo text, whose paths begin at `root`. A line is
+/// Records the network namespaces in a mountinfo file, whose paths are relative to `root`. A line has the form
 /// `29 25 0:4 net:[4026532210] /run/netns/a rw - nsfs nsfs rw`.
 pub(crate) fn add_mountinfo(mountinfo: &[u8], root: &Path, note: NoteHolder<'_>) {
-    // A mount point's name may be any bytes; one that is odd leads nowhere, and so holds what it may hold.
+    // Paths may contain any bytes. A lossy path cannot be opened, so its namespace counts as held.
     let text = String::from_utf8_lossy(mountinfo);
     for line in text.lines() {
         let mut words = line.split(' ').skip(3);
@@ -145,22 +145,22 @@ pub(crate) fn add_mountinfo(mountinfo: &[u8], root: &Path, note: NoteHolder<'_>)
     }
 }
 
-/// The number in `net:[4026532210]`.
+/// Returns the number in `net:[4026532210]`.
 fn inode(name: &str) -> Option<u64> {
     name.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// `PROC_DYNAMIC_FIRST` of the kernel's `fs/proc/generic.c`: no namespace has a lower number, and few files have as high a
-/// one.
+/// `PROC_DYNAMIC_FIRST` of `fs/proc/generic.c` in the kernel: no namespace has a lower inode number, and few other files have
+/// a higher one.
 const MIN_NETNS_INODE: u64 = 0xf000_0000;
 
-/// Looks at the open files of every process. A thread that shares them with no other thread of its process is not seen,
-/// and neither is a socket, which keeps its namespace alive too and tells nobody which.
+/// Records the namespaces that processes have open. Threads with a separate file descriptor table are not examined. Sockets
+/// also keep their namespace alive, but the kernel does not report which one.
 pub(crate) fn open_in_processes(proc: &Path, note: NoteHolder<'_>) -> Result<(), NotOnNode> {
     for process in numeric_entries(proc)? {
         for descriptor in numeric_entries(&process.join("fd"))? {
             let Some(text) = text_of_link(&descriptor)? else { continue };
-            // What was opened by a path of its own, as `/run/netns/a`, is told by that path.
+            // The link text of a namespace that was opened as `/run/netns/a` is that path.
             let ino = match inode(&text) {
                 None if text.starts_with('/') => number(&process, &descriptor)?,
                 found => found,
@@ -173,13 +173,13 @@ pub(crate) fn open_in_processes(proc: &Path, note: NoteHolder<'_>) -> Result<(),
     Ok(())
 }
 
-/// The inode number of an open file; `None` if it is closed by now.
+/// Returns the inode number of an open file; `None` if it has been closed.
 fn number(process: &Path, descriptor: &Path) -> Result<Option<u64>, NotOnNode> {
     let path = process.join("fdinfo").join(descriptor.file_name().unwrap_or_default());
     let found = match fs::read_to_string(&path) {
         Ok(text) => match text.lines().find_map(|line| line.strip_prefix("ino:")) {
             Some(ino) => Ok(ino.trim().parse().ok()),
-            // Before Linux 5.14. A file of a server that does not answer would be waited for here.
+            // Before Linux 5.14, fdinfo has no inode number. stat(2) can block on a network file system.
             None => fs::metadata(descriptor).map(|meta| Some(meta.ino())),
         },
         Err(error) => Err(error),

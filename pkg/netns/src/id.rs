@@ -1,4 +1,4 @@
-//! What tells one namespace from another.
+//! The ID of a network namespace.
 
 use std::{
     fmt,
@@ -7,29 +7,29 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// What tells one namespace from another: device and inode of its file, and a number that is its own for ever.
+/// The ID of a network namespace: device and inode of its file, and a cookie that is never reused.
 ///
-/// The kernel uses an inode number again as soon as the namespace has died, so one that was noted may be another pod's.
-/// Two are equal (`==`) if their numbers are, as those of living namespaces are never; whether they are the same, also
-/// of one that was noted long ago, is what [`NetNsId::is`] says.
+/// The kernel reuses an inode number as soon as the namespace is gone, so a recorded number may belong to another pod.
+/// Two IDs are equal (`==`) if device and inode are equal, which identifies a namespace among the existing ones.
+/// [`NetNsId::is`] also compares the cookies; use it for an ID that was recorded earlier.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct NetNsId {
-    /// Device of the nsfs.
+    /// The device number of nsfs.
     pub dev: u64,
-    /// Inode, as in `net:[4026531840]`.
+    /// The inode number, as in `net:[4026531840]`.
     pub ino: u64,
-    /// A number that no other namespace has; absent if it was not looked for, or by an earlier version.
+    /// A number that no other namespace has had; absent if it was not read, or if an earlier version recorded the ID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cookie: Option<u64>,
 }
 
 impl NetNsId {
-    /// The identity of a namespace that lives.
+    /// Creates the ID of an existing namespace, without a cookie.
     pub const fn new(dev: u64, ino: u64) -> Self {
         Self { dev, ino, cookie: None }
     }
 
-    /// Whether both are the same namespace, as far as both say: a cookie that one does not have cannot differ.
+    /// Returns whether both IDs refer to the same namespace. Cookies are only compared if both have one.
     pub fn is(self, other: Self) -> bool {
         let differ = self.cookie.zip(other.cookie).is_some_and(|(one, two)| one != two);
         self == other && !differ
@@ -61,13 +61,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_was_noted_without_a_cookie_is_known_by_its_number() {
-        let noted: NetNsId = serde_json::from_str(r#"{"dev":4,"ino":7}"#).unwrap();
-        assert_eq!(serde_json::to_string(&noted).unwrap(), r#"{"dev":4,"ino":7}"#);
-        let now = NetNsId { cookie: Some(3), ..noted };
-        assert!(noted.is(now) && now.is(noted) && noted == now);
+    fn an_id_without_a_cookie_is_compared_by_its_numbers() {
+        let recorded: NetNsId = serde_json::from_str(r#"{"dev":4,"ino":7}"#).unwrap();
+        assert_eq!(serde_json::to_string(&recorded).unwrap(), r#"{"dev":4,"ino":7}"#);
+        let now = NetNsId { cookie: Some(3), ..recorded };
+        assert!(recorded.is(now) && now.is(recorded) && recorded == now);
         assert_eq!(serde_json::to_string(&now).unwrap(), r#"{"dev":4,"ino":7,"cookie":3}"#);
-        assert!(!now.is(NetNsId { cookie: Some(4), ..noted }));
+        assert!(!now.is(NetNsId { cookie: Some(4), ..recorded }));
         assert!(!now.is(NetNsId { ino: 8, ..now }));
     }
 }

@@ -1,15 +1,15 @@
 //! A network namespace as a value.
 //!
-//! The kernel keeps the network namespace per *thread*, and a socket belongs for ever to the namespace it
-//! was created in. So a program is elsewhere only for a moment: it enters the namespace, does one thing there
-//! (opens a socket, writes a sysctl) and comes back. [`NetNs::run`] does that, and is the only place of the
-//! project that calls `setns`. A thread of its own for each such moment would be a seventh of an ADD's time on
-//! an idle machine, and a third on a busy one.
+//! The network namespace is an attribute of a *thread*, and a socket always belongs to the namespace in which it
+//! was created. Therefore a thread enters another namespace only for a short time: it calls setns(2), does one
+//! thing there (opens a socket, writes a sysctl) and returns. [`NetNs::run`] does that, and is the only place of
+//! the project that calls `setns`. A separate thread for each such operation would cost a seventh of the time of
+//! an ADD on an idle machine, and a third on a busy one.
 //!
-//! Two traps:
-//! * `/proc/sys/net` shows the namespace of the thread that opens it; `/sys` shows that of whoever
-//!   *mounted* it. A pod's links and RDMA devices never appear in the node's `/sys/class`.
-//! * A path like `/proc/1234/ns/net` may come to mean another namespace when the process ends. Compare
+//! Two pitfalls:
+//! * `/proc/sys/net` shows the namespace of the thread that opens it; `/sys` shows the namespace of the process
+//!   that *mounted* it. The links and RDMA devices of a pod never appear in `/sys/class` of the host.
+//! * A path like `/proc/1234/ns/net` may refer to another namespace after the process has exited. Compare
 //!   [`NetNsId`]s, never paths.
 
 #![forbid(unsafe_code)]
@@ -46,10 +46,10 @@ pub use others::{OtherNetNs, Process};
 /// `NSFS_MAGIC` of `linux/magic.h`.
 const NSFS: FsType = FsType(0x6e73_6673);
 
-/// The calling thread's own namespace. `/proc/self` would be the main thread's.
+/// The namespace of the calling thread. `/proc/self` is that of the main thread.
 const THREAD_NETNS_PATH: &str = "/proc/thread-self/ns/net";
 
-/// An open network namespace. It lives at least as long as this value.
+/// An open network namespace. The file descriptor keeps it alive.
 #[derive(Debug)]
 pub struct NetNs {
     file: File,
@@ -57,21 +57,21 @@ pub struct NetNs {
     path: PathBuf,
 }
 
-/// A namespace could not be opened or entered.
+/// Errors of opening or entering a namespace.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no file at the path: the namespace is gone, or never was.
+    /// The path does not exist: the namespace is gone, or never existed.
     #[error("network namespace {}: not found", path.display())]
     Missing {
         /// The path that was tried.
         path: PathBuf,
     },
-    /// The file is something else.
+    /// The file is not on nsfs.
     #[error("network namespace {}: not a namespace file (unknown FS magic {:#x})", path.display(), magic.0)]
     NotANamespace {
         /// The path that was tried.
         path: PathBuf,
-        /// The file system's magic number.
+        /// The magic number of the file system.
         magic: FsType,
     },
     /// The file could not be opened.
@@ -79,26 +79,26 @@ pub enum Error {
     Open {
         /// The path that was tried.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The error from the kernel.
         source: io::Error,
     },
-    /// The calling thread could not enter.
-    #[error("enter network namespace {}: {source}", path.display())]
+    /// setns(2) or unshare(2) failed.
+    #[error("cannot enter network namespace {}: {source}", path.display())]
     Enter {
-        /// The path the namespace was opened by.
+        /// The path from which the namespace was opened.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The error from the kernel.
         source: io::Error,
     },
 }
 
 impl NetNs {
-    /// Opens the namespace that `path` names now.
+    /// Opens the namespace that `path` currently refers to.
     ///
     /// # Errors
-    /// [`Error::Missing`] if there is no such file, [`Error::NotANamespace`] if it is no namespace's.
+    /// [`Error::Missing`] if the file does not exist, [`Error::NotANamespace`] if it is not a namespace file.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        // O_NONBLOCK: a path from outside may be a FIFO, and opening one must not hang.
+        // O_NONBLOCK: an untrusted path may be a FIFO, and opening one must not block.
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY)
@@ -116,7 +116,7 @@ impl NetNs {
         Ok(Self { file, id: NetNsId::new(meta.dev(), meta.ino()), path: path.to_owned() })
     }
 
-    /// The namespace the calling thread is in.
+    /// Opens the namespace of the calling thread.
     ///
     /// # Errors
     /// As [`NetNs::open`]; `/proc` must be mounted.
@@ -124,15 +124,18 @@ impl NetNs {
         Self::open(Path::new(THREAD_NETNS_PATH))
     }
 
-    /// A new namespace, which ends with this value.
+    /// Creates a namespace, in a temporary thread. It ends when this value is dropped.
     ///
     /// # Errors
-    /// [`Error::Enter`] if it cannot be made (it needs `CAP_SYS_ADMIN`).
+    /// [`Error::Enter`] if it cannot be created (this requires `CAP_SYS_ADMIN`).
     pub fn make() -> Result<Self, Error> {
         let make = || {
             let refused =
                 |errno: nix::Error| Error::Enter { path: THREAD_NETNS_PATH.into(), source: errno.into() };
-            #[expect(clippy::disallowed_methods, reason = "the thread is of this line, and ends here")]
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "the thread was started for this call, and ends here"
+            )]
             unshare(CloneFlags::CLONE_NEWNET).map_err(refused)?;
             Self::current()
         };
@@ -140,10 +143,10 @@ impl NetNs {
         thread::scope(|scope| scope.spawn(make).join()).map_err(|_| refused())?
     }
 
-    /// Whether `path` still names the namespace of that identity.
+    /// Returns whether `path` still refers to the namespace with this ID.
     ///
     /// # Errors
-    /// If it cannot be opened for another reason than that it is gone: that does not mean that it is.
+    /// If the path cannot be opened although it may exist: such a namespace does not count as gone.
     pub fn is_still_at(path: &Path, id: NetNsId) -> Result<bool, Error> {
         match Self::open(path) {
             Ok(netns) => netns.is(id),
@@ -152,13 +155,13 @@ impl NetNs {
         }
     }
 
-    /// What tells this namespace from others that live; from those that lived before only after
-    /// [`NetNs::identified`].
+    /// Returns the ID, which is unique among the existing namespaces. Only after [`NetNs::identified`] is it also
+    /// different from the IDs of former namespaces.
     pub fn id(&self) -> NetNsId {
         self.id
     }
 
-    /// The same with an identity by which it is known for ever, also from a later one with its inode number. That
+    /// Adds the cookie to the ID, which distinguishes it from a later namespace with the same inode number. This
     /// takes nine system calls, two of which are `setns`.
     ///
     /// # Errors
@@ -168,17 +171,17 @@ impl NetNs {
         Ok(self)
     }
 
-    /// As [`NetNs::identified`], on the way of `work`: see [`NetNs::run_from`].
+    /// Like [`NetNs::identified`], combined with `work` in one visit: see [`NetNs::run_from`].
     ///
     /// # Errors
     /// As [`NetNs::run`].
-    pub fn identified_with<T>(mut self, home: &Self, work: impl FnOnce() -> T) -> Result<(Self, T), Error> {
-        let (cookie, result) = self.run_from(home, || (cookie::read(), work()))?;
+    pub fn identified_with<T>(mut self, origin: &Self, work: impl FnOnce() -> T) -> Result<(Self, T), Error> {
+        let (cookie, result) = self.run_from(origin, || (cookie::read(), work()))?;
         self.id.cookie = cookie;
         Ok((self, result))
     }
 
-    /// Whether this is the namespace of that identity. Where a cookie is missing, the numbers decide.
+    /// Returns whether this is the namespace with that ID. If a cookie is missing, only the inode numbers are compared.
     ///
     /// # Errors
     /// As [`NetNs::run`].
@@ -189,44 +192,44 @@ impl NetNs {
         Ok(NetNsId { cookie: self.run(cookie::read)?, ..self.id }.is(id))
     }
 
-    /// The path it was opened by.
+    /// Returns the path from which the namespace was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Runs `work` inside this namespace, on the calling thread, and comes back.
+    /// Runs `work` in this namespace, on the calling thread, and returns to the previous namespace.
     ///
     /// # Errors
-    /// [`Error::Enter`] if `setns` was refused (it needs `CAP_SYS_ADMIN`).
+    /// [`Error::Enter`] if `setns` failed (it requires `CAP_SYS_ADMIN`).
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> Result<T, Error> {
         self.run_from(&Self::current()?, work)
     }
 
-    /// As [`NetNs::run`], for a thread that has looked where it is and goes to many: `home` is its own namespace.
+    /// Like [`NetNs::run`], for a thread that enters several namespaces: `origin` is its current namespace.
     ///
     /// # Errors
     /// As [`NetNs::run`].
-    pub fn run_from<T>(&self, home: &Self, work: impl FnOnce() -> T) -> Result<T, Error> {
+    pub fn run_from<T>(&self, origin: &Self, work: impl FnOnce() -> T) -> Result<T, Error> {
         let enter = |errno: nix::Error| Error::Enter { path: self.path.clone(), source: errno.into() };
-        #[expect(clippy::disallowed_methods, reason = "the thread comes back when `back` is dropped")]
+        #[expect(clippy::disallowed_methods, reason = "the thread returns when `guard` is dropped")]
         setns(&self.file, CloneFlags::CLONE_NEWNET).map_err(enter)?;
-        // Only now: who may not enter may not come back either, and need not.
-        let back = ReturnGuard(home);
+        // Created after setns: if entering fails, there is no need to return.
+        let guard = ReturnGuard(origin);
         let result = work();
-        drop(back);
+        drop(guard);
         Ok(result)
     }
 }
 
-/// Brings the thread back to the namespace it came from, also when it panics.
+/// Returns the thread to its previous namespace, also on panic.
 struct ReturnGuard<'a>(&'a NetNs);
 
 impl Drop for ReturnGuard<'_> {
     fn drop(&mut self) {
-        #[expect(clippy::disallowed_methods, reason = "the way back")]
+        #[expect(clippy::disallowed_methods, reason = "returns to the previous namespace")]
         let returned = setns(&self.0.file, CloneFlags::CLONE_NEWNET);
         if returned.is_err() {
-            // It cannot happen: we were there, and hold it open. Nothing may go on in the wrong namespace.
+            // Not expected: the thread was in this namespace, and it is open. Never continue in the wrong namespace.
             std::process::abort();
         }
     }
@@ -243,21 +246,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_own_namespace_has_the_inode_the_kernel_shows() {
+    fn the_current_namespace_has_the_inode_that_the_kernel_shows() {
         let own = NetNs::current().unwrap();
         let shown = std::fs::read_link(THREAD_NETNS_PATH).unwrap();
         assert_eq!(shown.to_str().unwrap(), own.id().to_string());
     }
 
     #[test]
-    fn a_missing_path_and_a_foreign_file_are_told_apart() {
+    fn a_missing_path_and_another_file_are_different_errors() {
         assert!(matches!(NetNs::open(Path::new("/nonexistent/ns")), Err(Error::Missing { .. })));
         assert!(matches!(NetNs::open(Path::new("/proc/self/status")), Err(Error::NotANamespace { .. })));
         assert!(matches!(NetNs::open(Path::new("/")), Err(Error::NotANamespace { .. })));
     }
 
     #[test]
-    fn a_path_that_cannot_be_opened_may_name_what_it_did() {
+    fn a_path_that_cannot_be_opened_does_not_count_as_gone() {
         let own = NetNs::current().unwrap().id();
         assert!(NetNs::is_still_at(Path::new(THREAD_NETNS_PATH), own).unwrap());
         assert!(!NetNs::is_still_at(Path::new(THREAD_NETNS_PATH), NetNsId::new(own.dev, 1)).unwrap());
@@ -265,13 +268,13 @@ mod tests {
             assert!(!NetNs::is_still_at(Path::new(gone), own).unwrap());
         }
         let dir = tempfile::tempdir().unwrap();
-        let circle = dir.path().join("a");
-        std::os::unix::fs::symlink("a", &circle).unwrap();
-        assert!(NetNs::is_still_at(&circle, own).is_err());
+        let symlink_loop = dir.path().join("a");
+        std::os::unix::fs::symlink("a", &symlink_loop).unwrap();
+        assert!(NetNs::is_still_at(&symlink_loop, own).is_err());
     }
 
     #[test]
-    fn the_thread_comes_back_also_from_a_panic() {
+    fn the_thread_returns_also_after_a_panic() {
         let own = NetNs::current().unwrap();
         own.run(|| ()).unwrap();
         let panicked = std::panic::catch_unwind(|| own.run(|| panic!("on purpose")));
@@ -280,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_of_our_own_is_another_one_and_the_thread_stays_where_it_is() {
+    fn a_new_namespace_does_not_change_that_of_the_calling_thread() {
         let own = NetNs::current().unwrap().id();
         match NetNs::make() {
             Ok(made) => assert_ne!(made.id(), own),

@@ -1,12 +1,12 @@
-//! Which network namespaces are alive, by the evidence that the node shows.
+//! Determines which network namespaces are alive.
 //!
-//! A namespace lives as long as a thread is in it, it is mounted on a file, or a descriptor of it is open. Who
-//! says that one is dead gives its pod's addresses away, so nobody may say so who does not see every process.
+//! A namespace exists as long as a thread is in it, it is bind-mounted on a file, or a file descriptor of it is open. If a
+//! namespace counts as dead, the addresses of its pod are released. So the result is only valid if all processes are visible.
 //!
-//! Two things are easily overlooked. Each thread has a network namespace of its own, and `/proc/<pid>/ns/net` is the
-//! main thread's, which may have ended long before the others. And each mount namespace has mounts of its own: a
-//! runtime that runs in one (systemd's `PrivateMounts=` is enough) keeps its pods' namespaces where nobody else sees
-//! them.
+//! Two details are easily overlooked. Each thread has its own network namespace, and `/proc/<pid>/ns/net` is that of the
+//! main thread, which may have exited before the others. And each mount namespace has its own mounts: a runtime in a
+//! separate mount namespace (systemd's `PrivateMounts=` is sufficient) mounts the namespaces of its pods where other
+//! processes do not see them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,42 +23,42 @@ use crate::{
     },
 };
 
-/// Paths that lead to the namespace of each inode number.
+/// Inode number of a namespace → paths of the threads, mounts or files that hold it.
 type HolderPaths = BTreeMap<u64, Vec<PathBuf>>;
 
-/// One that leads to it is enough, but it may be gone when it is needed.
-const WITNESSES: usize = 4;
+/// The maximum number of paths that are kept per namespace. One would suffice, but it may disappear before it is used.
+const MAX_PATHS: usize = 4;
 
 fn hold(held: &mut HolderPaths, ino: u64, holder: NetnsHolder) {
     let paths = held.entry(ino).or_default();
-    if paths.len() < WITNESSES {
+    if paths.len() < MAX_PATHS {
         let (NetnsHolder::Thread(path) | NetnsHolder::Mount(path) | NetnsHolder::File(path)) = holder;
         paths.push(path);
     }
 }
 
-/// The network namespaces that something holds, as they were when it was looked.
+/// A snapshot of the network namespaces that threads, mounts or open files hold.
 #[derive(Debug, Clone)]
 pub struct LiveNetns {
     root: PathBuf,
     held: HolderPaths,
-    /// By open files: looked for once a namespace is about to be called dead, for there are many.
+    /// Namespaces that open files hold. Read on demand, before a namespace counts as dead, because there are many files.
     open: OnceLock<Result<HolderPaths, String>>,
 }
 
-/// Whether a namespace lives.
+/// Whether a namespace is alive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NetnsLiveness {
-    /// It does, and its path leads to it.
+    /// The namespace is alive, and its path refers to it.
     Named,
-    /// It does or may, though its path does not lead to it; and how that shows.
+    /// The namespace is or may be alive, although its path does not refer to it. The text is the evidence.
     Held(String),
-    /// It does not, and why that is certain.
+    /// The namespace is gone. The text is the evidence.
     Dead(String),
 }
 
 impl LiveNetns {
-    /// Looks at every thread and every mount of the node whose root directory is `root`.
+    /// Reads all threads and mounts of the node with the root directory `root`.
     ///
     /// # Errors
     /// [`NotOnNode`].
@@ -68,55 +68,60 @@ impl LiveNetns {
         Ok(Self { root: root.to_owned(), held, open: OnceLock::new() })
     }
 
-    /// Whether the namespace that `path` named once lives.
+    /// Returns whether the namespace that `path` referred to is alive.
     ///
-    /// The kernel gives a number to a new namespace as soon as it is free, so one that is held under another name may be
-    /// another pod's by now. Where nobody can tell, it counts as living.
+    /// The kernel reuses an inode number as soon as it is free, so a namespace that is held elsewhere may belong to another
+    /// pod. If that cannot be determined, the namespace counts as alive.
     pub fn liveness(&self, path: &Path, id: NetNsId) -> NetnsLiveness {
         let below = path.strip_prefix("/").unwrap_or(path);
         let shown = path.display();
         let named = match NetNs::open(&self.root.join(below)) {
             Ok(netns) => match netns.is(id) {
                 Ok(true) => return NetnsLiveness::Named,
-                Ok(false) if netns.id() == id => format!("{shown} names a later one with its number"),
-                Ok(false) => format!("{shown} names {} now", netns.id()),
+                Ok(false) if netns.id() == id => {
+                    format!("{shown} refers to a newer namespace with the same inode number")
+                }
+                Ok(false) => format!("{shown} now refers to {}", netns.id()),
                 Err(error) => return NetnsLiveness::Held(error.to_string()),
             },
             Err(Error::Missing { .. }) => format!("{shown} is gone"),
-            Err(Error::NotANamespace { .. }) => format!("{shown} names no namespace any more"),
-            // That it cannot be opened for another reason does not mean that it is gone.
+            Err(Error::NotANamespace { .. }) => format!("{shown} is no longer a namespace file"),
+            // Any other error does not mean that the namespace is gone.
             Err(error) => return NetnsLiveness::Held(error.to_string()),
         };
         let paths = match self.held.get(&id.ino).map_or_else(|| self.open(id.ino), |paths| Ok(Some(paths))) {
             Ok(Some(paths)) => paths,
             Ok(None) => {
-                let why = format!("{named}, no process is in it or has it open, it is mounted nowhere");
+                let why = format!("{named}, no process is in it or has it open, and it is not mounted");
                 return NetnsLiveness::Dead(format!("its namespace {id} is dead: {why}"));
             }
             Err(why) => return NetnsLiveness::Held(format!("{named}, but {why}")),
         };
-        let told = |path: &PathBuf| {
+        let compare = |path: &PathBuf| {
             let shown = Path::new("/").join(path.strip_prefix(&self.root).unwrap_or(path));
             is_at(path, id).map(|is| (shown, is))
         };
-        match paths.iter().find_map(told) {
+        match paths.iter().find_map(compare) {
             Some((holder, true)) => {
                 NetnsLiveness::Held(format!("{named}, but {} holds it", holder.display()))
             }
             Some((holder, false)) => {
-                let why = format!("{named}, and {} holds a later one with its number", holder.display());
+                let why = format!(
+                    "{named}, and {} holds a newer namespace with the same inode number",
+                    holder.display()
+                );
                 NetnsLiveness::Dead(format!("its namespace {id} is dead: {why}"))
             }
             None => NetnsLiveness::Held(format!(
-                "{named}, but a process or a mount holds a namespace {id}: the same or a new one"
+                "{named}, but a process or a mount holds a namespace {id}, which may be the same or a newer one"
             )),
         }
     }
 
-    /// The open files that hold a namespace; why that cannot be said.
+    /// Returns the open files that hold a namespace, or the reason why they could not be read.
     fn open(&self, ino: u64) -> Result<Option<&Vec<PathBuf>>, &String> {
-        let look = || self.open_files().map_err(|error| error.to_string());
-        self.open.get_or_init(look).as_ref().map(|held| held.get(&ino))
+        let read = || self.open_files().map_err(|error| error.to_string());
+        self.open.get_or_init(read).as_ref().map(|held| held.get(&ino))
     }
 
     fn open_files(&self) -> Result<HolderPaths, NotOnNode> {
@@ -125,11 +130,11 @@ impl LiveNetns {
         Ok(held)
     }
 
-    /// Every namespace that something holds and that can be opened, each once: for what was moved to one that nobody has
-    /// named. What only a socket holds is not among them.
+    /// Opens every namespace that is held, each once, to find devices in namespaces without a known path. Namespaces that
+    /// only a socket holds are not included.
     ///
     /// # Errors
-    /// That a process's open files could not be looked at.
+    /// If the open files of a process could not be read.
     pub fn open_all(&self) -> Result<Vec<NetNs>, NotOnNode> {
         let mut ids = BTreeSet::new();
         let open = self.open_files()?;
@@ -138,7 +143,7 @@ impl LiveNetns {
         Ok(opened.filter(|netns| ids.insert((netns.id().dev, netns.id().ino))).collect())
     }
 
-    /// Why the namespace that `path` named once is dead; `None` if it lives, or may.
+    /// Returns why the namespace that `path` referred to is dead; `None` if it is or may be alive.
     pub fn reason_dead(&self, path: &Path, id: NetNsId) -> Option<String> {
         match self.liveness(path, id) {
             NetnsLiveness::Dead(why) => Some(why),
@@ -147,7 +152,7 @@ impl LiveNetns {
     }
 }
 
-/// Notes what holds namespaces, but for open files.
+/// Records the threads and mounts that hold namespaces.
 pub(crate) fn threads_and_mounts(root: &Path, note: NoteHolder<'_>) -> Result<(), NotOnNode> {
     let proc = root.join("proc");
     let is = pid_namespace(&proc)?;
@@ -167,8 +172,8 @@ pub(crate) fn threads_and_mounts(root: &Path, note: NoteHolder<'_>) -> Result<()
     Ok(())
 }
 
-/// Whether this process is in the PID namespace in which every process of the node is seen; `root` is the node's root
-/// directory.
+/// Returns whether this process is in the initial PID namespace, which shows all processes. `root` is the root directory of
+/// the node.
 ///
 /// # Errors
 /// [`NotOnNode::Unreadable`].
@@ -176,16 +181,16 @@ pub fn sees_every_process(root: &Path) -> Result<bool, NotOnNode> {
     Ok(pid_namespace(&root.join("proc"))? == INIT_PID_NS)
 }
 
-/// This process's PID namespace, like `pid:[4026531836]`; empty if `/proc` does not show this process.
+/// Returns the PID namespace of this process, like `pid:[4026531836]`; empty if `/proc` does not show this process.
 fn pid_namespace(proc: &Path) -> Result<String, NotOnNode> {
     Ok(text_of_link(&proc.join("self/ns/pid"))?.unwrap_or_default())
 }
 
-/// Whether what a path leads to is that namespace; `None` if nobody can tell, as without a cookie.
+/// Returns whether a path refers to that namespace; `None` if that cannot be determined, for example without a cookie.
 fn is_at(path: &Path, id: NetNsId) -> Option<bool> {
     id.cookie?;
     let now = NetNs::open(path).ok()?.identified().ok()?.id();
-    // Whatever held it before holds another one by now.
+    // None if the holder now refers to a different namespace.
     (now == id && now.cookie.is_some()).then(|| now.is(id))
 }
 
@@ -199,7 +204,7 @@ mod tests {
 
     const POD: NetNsId = NetNsId::new(4, 4026532999);
 
-    /// A node's root without any process but one in the node's own namespace.
+    /// A root directory with one process, which is in the host's namespace.
     fn node() -> TempDir {
         let root = tempfile::tempdir().unwrap();
         let proc = root.path().join("proc");
@@ -214,25 +219,25 @@ mod tests {
         root
     }
 
-    fn death(root: &TempDir, path: &str) -> Option<String> {
+    fn reason_dead(root: &TempDir, path: &str) -> Option<String> {
         LiveNetns::scan(root.path()).unwrap().reason_dead(Path::new(path), POD)
     }
 
     #[test]
     fn a_namespace_that_nothing_holds_is_dead() {
         let root = node();
-        let why = death(&root, "/run/netns/a").unwrap();
+        let why = reason_dead(&root, "/run/netns/a").unwrap();
         assert!(why.contains("net:[4026532999] is dead") && why.contains("/run/netns/a is gone"), "{why}");
         fs::create_dir_all(root.path().join("run/netns")).unwrap();
         fs::write(root.path().join("run/netns/a"), "").unwrap();
-        assert!(death(&root, "/run/netns/a").unwrap().contains("names no namespace"));
+        assert!(reason_dead(&root, "/run/netns/a").unwrap().contains("is no longer a namespace file"));
         fs::remove_file(root.path().join("run/netns/a")).unwrap();
         symlink("/proc/self/ns/net", root.path().join("run/netns/a")).unwrap();
-        assert!(death(&root, "/run/netns/a").unwrap().contains("/run/netns/a names net:["));
+        assert!(reason_dead(&root, "/run/netns/a").unwrap().contains("/run/netns/a now refers to net:["));
     }
 
     #[test]
-    fn the_path_a_process_or_a_mount_keeps_it_alive() {
+    fn a_path_a_process_or_a_mount_keeps_a_namespace_alive() {
         let root = node();
         let own = NetNs::current().unwrap().id();
         symlink("/proc/thread-self/ns/net", root.path().join("netns")).unwrap();
@@ -243,55 +248,55 @@ mod tests {
 
         fs::create_dir_all(root.path().join("proc/77/task/77/ns")).unwrap();
         symlink("net:[4026532999]", root.path().join("proc/77/task/77/ns/net")).unwrap();
-        assert_eq!(death(&root, "/gone"), None);
+        assert_eq!(reason_dead(&root, "/gone"), None);
         let life = LiveNetns::scan(root.path()).unwrap().liveness(Path::new("/gone"), POD);
         assert!(matches!(&life, NetnsLiveness::Held(how) if how.contains("/gone is gone, but")), "{life:?}");
         fs::remove_dir_all(root.path().join("proc/77")).unwrap();
-        assert!(death(&root, "/gone").is_some());
+        assert!(reason_dead(&root, "/gone").is_some());
 
-        // One that is in another namespace, but has it open.
+        // A process in another namespace that has this one open.
         fs::create_dir_all(root.path().join("proc/78/fd")).unwrap();
         symlink("socket:[4026532999]", root.path().join("proc/78/fd/3")).unwrap();
-        assert!(death(&root, "/gone").is_some());
+        assert!(reason_dead(&root, "/gone").is_some());
         symlink("net:[4026532999]", root.path().join("proc/78/fd/4")).unwrap();
-        assert_eq!(death(&root, "/gone"), None);
-        // By the path of a mount, which tells of no number.
+        assert_eq!(reason_dead(&root, "/gone"), None);
+        // Opened by the path of a mount: the link text does not contain the inode number.
         fs::remove_file(root.path().join("proc/78/fd/4")).unwrap();
         symlink("/run/netns/gone", root.path().join("proc/78/fd/5")).unwrap();
         fs::create_dir_all(root.path().join("proc/78/fdinfo")).unwrap();
         let fdinfo = |ino| fs::write(root.path().join("proc/78/fdinfo/5"), format!("pos:\t0\nino:\t{ino}\n"));
         fdinfo(4026532998_u64).unwrap();
-        assert!(death(&root, "/gone").is_some());
+        assert!(reason_dead(&root, "/gone").is_some());
         fdinfo(4026532999).unwrap();
-        assert_eq!(death(&root, "/gone"), None);
+        assert_eq!(reason_dead(&root, "/gone"), None);
         fs::remove_dir_all(root.path().join("proc/78")).unwrap();
 
         for process in ["1", "self"] {
             let root = node();
             let line = b"28 25 0:9 / /a\xff rw - tmpfs tmpfs rw\n29 25 0:4 net:[4026532999] /run/a rw - nsfs nsfs rw\n";
             fs::write(root.path().join("proc").join(process).join("mountinfo"), line).unwrap();
-            assert_eq!(death(&root, "/gone"), None, "mounted for {process}");
+            assert_eq!(reason_dead(&root, "/gone"), None, "mounted for {process}");
         }
     }
 
     #[test]
-    fn a_process_that_ends_meanwhile_is_none() {
+    fn a_process_that_has_exited_is_ignored() {
         let root = node();
         fs::create_dir_all(root.path().join("proc/78/task/78/ns")).unwrap();
         fs::create_dir_all(root.path().join("proc/80")).unwrap();
-        assert!(death(&root, "/gone").is_some());
+        assert!(reason_dead(&root, "/gone").is_some());
     }
 
     #[test]
-    fn a_thread_whose_main_thread_has_ended_keeps_a_namespace_alive() {
+    fn a_thread_whose_main_thread_has_exited_keeps_a_namespace_alive() {
         let root = node();
         let process = root.path().join("proc/77");
-        // The kernel shows no namespaces of a zombie.
+        // The kernel does not show the namespaces of a zombie.
         fs::create_dir_all(process.join("ns")).unwrap();
         fs::create_dir_all(process.join("task/77/ns")).unwrap();
         fs::create_dir_all(process.join("task/78/ns")).unwrap();
         symlink("net:[4026532999]", process.join("task/78/ns/net")).unwrap();
-        assert_eq!(death(&root, "/gone"), None);
+        assert_eq!(reason_dead(&root, "/gone"), None);
     }
 
     #[test]
@@ -307,14 +312,18 @@ mod tests {
             symlink(of, process.join("root")).unwrap();
             fs::write(process.join("mountinfo"), mounts).unwrap();
         }
-        assert_eq!(death(&root, "/run/netns/a"), None);
+        assert_eq!(reason_dead(&root, "/run/netns/a"), None);
         let chroot = root.path().join("proc/51/mountinfo");
         fs::rename(root.path().join("proc/52/mountinfo"), chroot).unwrap();
-        assert_eq!(death(&root, "/run/netns/a"), None, "one that has another root may see others");
+        assert_eq!(
+            reason_dead(&root, "/run/netns/a"),
+            None,
+            "a process with another root directory may have other mounts"
+        );
     }
 
     #[test]
-    fn who_does_not_see_every_process_does_not_judge() {
+    fn without_visibility_of_all_processes_there_is_no_result() {
         let root = node();
         assert!(sees_every_process(root.path()).unwrap());
         let pid = root.path().join("proc/self/ns/pid");
@@ -331,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_no_evidence() {
+    fn an_unreadable_file_is_an_error() {
         let root = node();
         fs::remove_file(root.path().join("proc/1/mountinfo")).unwrap();
         let error = LiveNetns::scan(root.path()).unwrap_err();

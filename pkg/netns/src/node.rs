@@ -1,13 +1,13 @@
-//! Whether this process is in the node's own network namespace.
+//! Checks whether this process is in the host's network namespace.
 
 use std::{fs, path::Path};
 
 use crate::NotOnNode;
 
-/// Refuses to work in another network namespace than the node's: devices would not be found, or not come home.
+/// Fails if this process is not in the host's network namespace: devices would not be found, or not return to the host.
 ///
 /// # Errors
-/// [`NotOnNode::Elsewhere`]; [`NotOnNode::Unreadable`] if `/proc` does not show it.
+/// [`NotOnNode::Elsewhere`]; [`NotOnNode::Unreadable`] if `/proc/1/ns/net` cannot be read.
 pub fn require_node_netns(root: &Path) -> Result<(), NotOnNode> {
     let of = |process: &str| {
         let path = root.join("proc").join(process).join("ns/net");
@@ -18,7 +18,7 @@ pub fn require_node_netns(root: &Path) -> Result<(), NotOnNode> {
     if is == node { Ok(()) } else { Err(NotOnNode::Elsewhere { is, node }) }
 }
 
-/// The same for whoever only looks, and may not see where the node is.
+/// Like [`require_node_netns`], but succeeds if the host's network namespace cannot be read. For commands that only read.
 ///
 /// # Errors
 /// [`NotOnNode::Elsewhere`].

@@ -1,4 +1,4 @@
-//! The network namespaces of a node beside its own, for people: where each is mounted, and whose processes are in it.
+//! The network namespaces of a node other than the host's, for display: where each is mounted, and its processes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,27 +18,27 @@ use crate::{
 /// A network namespace and what holds it.
 #[derive(Debug, Serialize)]
 pub struct OtherNetNs {
-    /// Which it is.
+    /// The ID of the namespace.
     #[serde(flatten)]
     pub id: NetNsId,
-    /// Where it is mounted.
+    /// The paths where it is mounted.
     pub mounts: Vec<PathBuf>,
-    /// The processes that are in it, or have it open.
+    /// The processes that are in the namespace, or have it open.
     pub processes: Vec<Process>,
 }
 
-/// A process.
+/// A process that holds a network namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Process {
-    /// Its number.
+    /// The process ID.
     pub pid: u32,
-    /// Its name, as `ps -o comm` has it.
+    /// The command name, as in `ps -o comm`.
     pub command: String,
-    /// Its systemd unit, if it has one.
+    /// The systemd unit, if any: `containerd.service`.
     pub unit: Option<String>,
 }
 
-/// What holds one namespace.
+/// The mounts and processes that hold one namespace.
 #[derive(Default)]
 struct HoldersOfOne {
     mounts: BTreeSet<PathBuf>,
@@ -46,8 +46,8 @@ struct HoldersOfOne {
 }
 
 impl OtherNetNs {
-    /// Every network namespace that something holds, but for the node's, in the order of their numbers. One that only a
-    /// socket holds, or that is just dying, is not among them.
+    /// Lists all network namespaces except the host's, sorted by inode number. A namespace that only a socket keeps alive,
+    /// or that is being destroyed, is not included.
     ///
     /// # Errors
     /// [`NotOnNode`].
@@ -63,7 +63,7 @@ impl OtherNetNs {
         };
         threads_and_mounts(root, &mut note)?;
         open_in_processes(&proc, &mut note)?;
-        // There is one file system of namespaces.
+        // There is only one nsfs instance, so all namespaces have the same device number.
         let own = fs::metadata(proc.join("1/ns/net")).ok();
         let (dev, own) = own.map_or((0, None), |meta| (meta.dev(), Some(meta.ino())));
         let others = held.into_iter().filter(|(ino, _)| Some(*ino) != own);
@@ -88,14 +88,14 @@ impl Process {
     }
 }
 
-/// A mount point as who is on the node sees it. Spaces are written `\040`.
+/// Returns a mount point as a path on the node. mountinfo escapes spaces as `\040`.
 fn shown(path: &Path, root: &Path) -> PathBuf {
     let below = path.strip_prefix(root).unwrap_or(path);
     let below = below.strip_prefix("proc/1/root").unwrap_or(below);
     Path::new("/").join(below.to_string_lossy().replace("\\040", " "))
 }
 
-/// The process whose file below `/proc` this is.
+/// Returns the process ID from a path below `/proc`.
 fn pid(path: &Path, proc: &Path) -> Option<u32> {
     path.strip_prefix(proc).ok()?.iter().next()?.to_str()?.parse().ok()
 }
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use crate::holders::INIT_PID_NS;
 
-    /// A node with these processes and the namespaces that their threads are in, the first of them the node's own.
+    /// A root directory with processes: process ID, namespace, and command. The first one is in the host's namespace.
     fn node(processes: &[(u32, u64, &str)], mountinfo: &str) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         let proc = root.path().join("proc");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_mounts_and_open_files_of_one_namespace_come_together() {
+    fn processes_mounts_and_open_files_of_a_namespace_are_combined() {
         let mounts = "29 25 0:4 net:[4026532999] /run/netns/a\\040b rw - nsfs nsfs rw\n";
         let root =
             node(&[(1, 4026532999, "systemd"), (70, 4026532999, "pause"), (9, 4026532998, "sh")], mounts);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nodes_own_is_none_of_them() {
+    fn the_namespace_of_the_host_is_not_listed() {
         let own = fs::metadata("/proc/self/ns/net").unwrap().ino();
         let root = node(&[(1, own, "systemd")], "2 0 8:1 / / rw - ext4 /dev/vda rw\nbroken\n");
         fs::create_dir_all(root.path().join("proc/1/ns")).unwrap();
@@ -169,7 +169,7 @@ mod tests {
         fs::remove_file(root.path().join("proc/self/ns/pid")).unwrap();
         assert!(
             OtherNetNs::list(root.path()).is_err(),
-            "who does not see every process does not say that there are none"
+            "the list is not available if not all processes are visible"
         );
     }
 }

@@ -121,7 +121,7 @@ pub fn plan(
         if found.is_empty() && !settings.optional {
             let there: Vec<_> =
                 inventory.pfs.iter().map(|pf| format!("{} ({})", pf.name(), pf.pci)).collect();
-            let what = format!("{} matches no PF; there are: {}", settings.matches, there.join(", "));
+            let what = format!("{} matches no PF; available: {}", settings.matches, there.join(", "));
             missing.push(wrong(what).to_string());
         }
         for pf in found {

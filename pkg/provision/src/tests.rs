@@ -223,7 +223,7 @@ fn a_file_that_speaks_twice_of_a_pf_or_of_none_is_wrong() {
     let some =
         plan(&NodeFile::parse(&text).unwrap(), &inventory, &BTreeMap::new(), ApplyPermissions::default())
             .unwrap();
-    let expected = "pfs[0].match: {link: eth9} matches no PF; there are: ens6f0np0 (0000:af:00.0)";
+    let expected = "pfs[0].match: {link: eth9} matches no PF; available: ens6f0np0 (0000:af:00.0)";
     assert_eq!((some.missing, some.pfs[0].steps.is_empty()), (vec![expected.to_owned()], false));
     let optional = NodeFile::parse("pfs:\n  - {match: {link: eth9}, vfs: 1, optional: true}\n").unwrap();
     assert!(plan(&optional, &inventory, &BTreeMap::new(), ApplyPermissions::default()).unwrap().is_empty());

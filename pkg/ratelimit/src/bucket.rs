@@ -1,36 +1,36 @@
-//! A bucket: what is taken from it comes back with time.
+//! A token bucket.
 
 use std::time::{Duration, Instant};
 
-/// How often something may happen.
+/// The limit of a token bucket.
 #[derive(Debug, Clone, Copy)]
 pub struct RateLimit {
-    /// So many at once.
+    /// The capacity: the number of tokens that can be taken at once.
     pub burst: u32,
-    /// Each of them comes back after so long.
+    /// The interval after which one token is added.
     pub each: Duration,
 }
 
-/// What is left of a rate.
+/// A token bucket, which is full at the beginning. It stores only the time at which it will be full.
 #[derive(Debug)]
 pub struct TokenBucket {
     rate: RateLimit,
-    /// When all of the burst will be there again.
+    /// When the bucket will be full.
     full: Instant,
 }
 
 impl TokenBucket {
-    /// One of which nothing was taken.
+    /// Returns a full bucket.
     pub fn full(rate: RateLimit, now: Instant) -> Self {
         Self { rate, full: now }
     }
 
-    /// Whether there is one.
+    /// Whether the bucket contains a token.
     pub fn has_one(&self, now: Instant) -> bool {
         self.after_one(now) <= now + self.rate.each * self.rate.burst
     }
 
-    /// Takes one, if there is one.
+    /// Takes a token. Returns false if the bucket is empty.
     pub fn take(&mut self, now: Instant) -> bool {
         let is_there = self.has_one(now);
         if is_there {
@@ -39,7 +39,7 @@ impl TokenBucket {
         is_there
     }
 
-    /// When nothing will be missing: the later, the more was taken of late.
+    /// Returns when the bucket will be full. The more tokens were taken recently, the later this is.
     pub fn full_at(&self) -> Instant {
         self.full
     }
@@ -48,7 +48,7 @@ impl TokenBucket {
         self.full.max(now) + self.rate.each
     }
 
-    /// Whether nothing is missing.
+    /// Whether the bucket is full.
     pub fn is_full(&self, now: Instant) -> bool {
         self.full <= now
     }

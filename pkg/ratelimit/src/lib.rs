@@ -1,4 +1,4 @@
-//! How often something may happen: so many at once, and after them so many per second.
+//! Rate limits by token buckets, and the networks to which limits per source apply.
 
 #![forbid(unsafe_code)]
 

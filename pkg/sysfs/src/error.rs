@@ -1,40 +1,40 @@
-//! Something in sysfs that could not be read, or made no sense.
+//! Errors of access to sysfs.
 
 use std::{io, path::PathBuf};
 
-/// Why sysfs gave no answer.
+/// A sysfs file that does not exist, cannot be accessed, or has unexpected contents.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What was asked for is not there.
-    #[error("{what}: not found (no {})", path.display())]
+    /// The object does not exist.
+    #[error("{what}: not found ({} does not exist)", path.display())]
     NotFound {
-        /// In the operator's words, like `VF 0000:af:00.2`.
+        /// The object, for an administrator: `VF 0000:af:00.2`.
         what: String,
-        /// The file that would have to be there.
+        /// The missing file.
         path: PathBuf,
     },
-    /// The kernel refused to read.
-    #[error("read {}: {source}", path.display())]
+    /// A read or write failed.
+    #[error("cannot access {}: {source}", path.display())]
     Io {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The error from the kernel.
         source: io::Error,
     },
-    /// The file holds something else than it should.
-    #[error("{} holds {text:?}: expected {expected}", path.display())]
+    /// The contents of the file have an unexpected format.
+    #[error("{}: expected {expected}, got {text:?}", path.display())]
     Malformed {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What it holds.
+        /// The contents.
         text: String,
-        /// What it should hold.
+        /// The expected format: `a number`.
         expected: &'static str,
     },
 }
 
 impl Error {
-    /// Whether what was asked for is simply not there.
+    /// Returns whether this is [`Error::NotFound`].
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
     }

@@ -1,43 +1,43 @@
-//! What carries a link and an RDMA device: a PCI function, or an auxiliary device (a scalable function).
+//! Functions, which have links and RDMA devices: PCI functions, and auxiliary devices (scalable functions).
 
 use std::{fmt, str::FromStr};
 
 use identifiers::PciAddress;
 use serde::{Deserialize, Serialize};
 
-/// A function of a card, as a device plugin hands it over in `deviceID`.
+/// A function of a card, in the form in which a device plugin passes it as `deviceID`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 #[doc(alias = "deviceID")]
 pub enum Function {
     /// A PCI function: a PF or a VF.
     Pci(PciAddress),
-    /// An auxiliary device: a scalable function, like `mlx5_core.sf.2`.
+    /// An auxiliary device: a scalable function, such as `mlx5_core.sf.2`.
     Auxiliary(AuxiliaryName),
 }
 
-/// An auxiliary device's name: letters, digits, `_`, `.` and `-`, without `..`, at most 128 bytes.
+/// The name of an auxiliary device: letters, digits, `_`, `.` and `-`, without `..`, at most 128 bytes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AuxiliaryName(String);
 
-/// The text is no device ID.
+/// The text is not a device ID.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{0:?} is no device ID: expected a PCI address like 0000:af:00.1 or an auxiliary device like mlx5_core.sf.2"
+    "{0:?} is not a device ID: expected a PCI address like 0000:af:00.1 or an auxiliary device like mlx5_core.sf.2"
 )]
 pub struct InvalidFunction(pub String);
 
 impl AuxiliaryName {
     const MAX: usize = 128;
 
-    /// The name as text. It is safe as a part of a path.
+    /// Returns the name. It is safe as a component of a path.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 impl Function {
-    /// The PCI address, if it is a PCI function.
+    /// Returns the PCI address; `None` for an auxiliary device.
     pub fn pci(&self) -> Option<PciAddress> {
         match self {
             Self::Pci(address) => Some(*address),
@@ -45,7 +45,7 @@ impl Function {
         }
     }
 
-    /// Where below the root the kernel shows it.
+    /// Returns the path of the device below the root of sysfs.
     pub(crate) fn path(&self) -> String {
         match self {
             Self::Pci(address) => format!("bus/pci/devices/{address}"),
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_id_is_a_pci_address_if_it_reads_as_one() {
+    fn a_device_id_that_parses_as_a_pci_address_is_one() {
         assert_eq!("0000:AF:00.2".parse::<Function>().unwrap().to_string(), "0000:af:00.2");
         let scalable: Function = "mlx5_core.sf.2".parse().unwrap();
         assert!(matches!(&scalable, Function::Auxiliary(name) if name.as_str() == "mlx5_core.sf.2"));

@@ -1,8 +1,8 @@
-//! A port's GID table: the addresses by which RDMA traffic finds it.
+//! The GID table of a port, which contains its addresses for RDMA traffic.
 //!
-//! For RoCE the kernel fills the table from the IP addresses of the port's link *and of the links above it*
-//! (VLAN, macvlan), twice each: RoCE v1 and RoCE v2. Entries come and go with the addresses, so the table may
-//! have holes and is read to its end.
+//! For RoCE, the kernel adds the IP addresses of the link of the port *and of its upper links* (VLAN, macvlan),
+//! twice each: as RoCE v1 and RoCE v2. Entries are removed with the addresses, so the table may have gaps and is
+//! read to its end.
 
 use std::{
     fmt, io,
@@ -15,32 +15,32 @@ use crate::{
     root::{names, text, value},
 };
 
-/// One entry of a GID table.
+/// An entry of a GID table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GidEntry {
-    /// Its place in the table: what applications call the GID index.
+    /// The GID index, which applications use to select the entry.
     pub index: u32,
-    /// The address; an IPv4 address is mapped (`::ffff:172.81.0.100`).
+    /// The GID. An IPv4 address is mapped: `::ffff:172.81.0.100`.
     pub gid: Ipv6Addr,
-    /// What packets with it look like.
+    /// The type of the GID.
     pub kind: GidType,
-    /// The link it comes from, as its own namespace calls it. InfiniBand has none.
+    /// The link of the address, by its name in its own namespace. InfiniBand has none.
     pub link: Option<String>,
 }
 
-/// What packets with a GID look like.
+/// The type of a GID, which determines the packet format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GidType {
     /// InfiniBand.
     Ib,
-    /// RoCE v1: its own EtherType, not routed.
+    /// RoCE v1: a separate EtherType, not routable.
     RoceV1,
-    /// RoCE v2: over UDP.
+    /// RoCE v2: UDP, routable.
     RoceV2,
 }
 
 impl GidType {
-    /// What people call it: `IB`, `RoCE v1`, `RoCE v2`.
+    /// Returns the common name: `IB`, `RoCE v1`, `RoCE v2`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ib => "IB",
@@ -50,29 +50,28 @@ impl GidType {
     }
 }
 
-/// Why a port has no RoCE v2.
+/// The reason why a port does not support RoCE v2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoRoceV2 {
-    /// It is an iWARP device's.
+    /// The device is an iWARP device.
     Iwarp,
-    /// Its device knows the first version only.
+    /// The device only supports RoCE v1.
     V1Only,
 }
 
 impl fmt::Display for NoRoceV2 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Iwarp => "it is an iWARP device, whose peers are found by their addresses and not by GIDs",
-            Self::V1Only => "it knows only version 1 of RoCE",
+            Self::Iwarp => "it is an iWARP device, which uses IP addresses instead of GIDs",
+            Self::V1Only => "it supports only version 1 of RoCE",
         })
     }
 }
 
 impl Sysfs {
-    /// Why a port can have no RoCE v2 GID, if that is so.
+    /// Returns why a port cannot have RoCE v2 GIDs; `None` if it can, or if the table is empty, so that it is unknown.
     ///
-    /// A port of RoCE has a GID of its link's own address for each version that it knows, as long as its device is there.
-    /// A table that is empty says nothing.
+    /// A RoCE port always has GIDs of the link-local address of its link, one for each version that it supports.
     ///
     /// # Errors
     /// [`Error::NotFound`] if the device or the port is not visible here.
@@ -95,7 +94,7 @@ impl Sysfs {
         })
     }
 
-    /// The entries in use of a port's GID table.
+    /// Returns the entries of a GID table that are in use.
     ///
     /// # Errors
     /// [`Error::NotFound`] if the device or the port is not visible here.
@@ -104,7 +103,7 @@ impl Sysfs {
         let mut gids = Vec::new();
         for entry in table.used() {
             let (index, gid) = entry?;
-            // The entry may go between the readings.
+            // The entry may have been removed between the two reads.
             if let Some(kind) = table.kind(index)? {
                 gids.push(GidEntry { index, gid, kind, link: table.attribute("ndevs", index)? });
             }
@@ -112,7 +111,7 @@ impl Sysfs {
         Ok(gids)
     }
 
-    /// The index under which `address` is a RoCE v2 GID of the port.
+    /// Returns the index of the RoCE v2 GID of the port for `address`.
     ///
     /// # Errors
     /// [`Error::NotFound`] if the device or the port is not visible here.
@@ -131,7 +130,7 @@ impl Sysfs {
         Ok(None)
     }
 
-    /// How many entries a port's GID table has room for.
+    /// Returns the number of entries of a GID table, used or not.
     ///
     /// # Errors
     /// [`Error::NotFound`] if the device or the port is not visible here.
@@ -141,7 +140,7 @@ impl Sysfs {
         Ok(names(&table.port.join("gids"))?.len())
     }
 
-    /// What is below a port: `Ethernet` or `InfiniBand`.
+    /// Returns the link layer of a port: `Ethernet` or `InfiniBand`.
     ///
     /// # Errors
     /// [`Error::NotFound`] if the device or the port is not visible here.
@@ -163,7 +162,7 @@ struct GidTableDir {
 }
 
 impl GidTableDir {
-    /// Index and address of each entry in use, up to the table's end. An unused one reads as all zeros.
+    /// Iterates over index and GID of the entries in use. An unused entry is all zeros.
     fn used(&self) -> impl Iterator<Item = Result<(u32, Ipv6Addr), Error>> {
         let gids = self.port.join("gids");
         let entry = move |index: u32| value::<Ipv6Addr>(&gids.join(index.to_string()), "a GID").transpose();
@@ -172,7 +171,7 @@ impl GidTableDir {
             .filter(|entry| !matches!(entry, Ok((_, gid)) if gid.is_unspecified()))
     }
 
-    /// The kernel has one word for InfiniBand and RoCE v1; the port's link layer tells them apart.
+    /// Returns the type of an entry. The kernel writes `IB/RoCE v1` for two types; the link layer distinguishes them.
     fn kind(&self, index: u32) -> Result<Option<GidType>, Error> {
         Ok(match self.attribute("types", index)?.as_deref() {
             None => None,
@@ -182,7 +181,7 @@ impl GidTableDir {
         })
     }
 
-    /// `EINVAL` is the kernel's word for an unused entry, and for an entry without a link.
+    /// Reads an attribute of an entry. The kernel returns `EINVAL` for an unused entry, and for an entry without a link.
     fn attribute(&self, name: &str, index: u32) -> Result<Option<String>, Error> {
         match text(&self.port.join(format!("gid_attrs/{name}/{index}"))) {
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::InvalidInput => Ok(None),
@@ -199,7 +198,7 @@ mod tests {
     use crate::test_fixture::SysfsFixture;
 
     #[test]
-    fn the_table_is_read_past_its_holes() {
+    fn the_table_is_read_past_its_gaps() {
         let tree = SysfsFixture::mlx5();
         let gids = tree.sysfs.gids("mlx5_0", 1).unwrap();
         let indexes: Vec<u32> = gids.iter().map(|gid| gid.index).collect();
@@ -219,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_port_can_have_is_read_from_what_it_has() {
+    fn the_supported_types_are_derived_from_the_entries() {
         let tree = SysfsFixture::mlx5();
         let lacks = || tree.sysfs.lacks_roce_v2("mlx5_0", 1).unwrap();
         assert_eq!(lacks(), None);
@@ -235,11 +234,11 @@ mod tests {
             fs::write(port.join(format!("gids/{index}")), "0000:0000:0000:0000:0000:0000:0000:0000\n")
                 .unwrap();
         }
-        assert_eq!(lacks(), None, "a table without entries says nothing");
+        assert_eq!(lacks(), None, "an empty table has no result");
     }
 
     #[test]
-    fn a_device_that_is_not_here_is_named() {
+    fn the_error_of_a_missing_device_contains_its_name() {
         let tree = SysfsFixture::mlx5();
         let error = tree.sysfs.gids("mlx5_3", 1).unwrap_err();
         assert!(error.is_not_found());

@@ -1,15 +1,14 @@
-//! PCI functions, their links and their RDMA devices, read from sysfs; of a link's queues also how they are polled, which is
-//! the one thing that is written.
+//! Reads PCI functions, their links and their RDMA devices from sysfs. Also reads and restores the NAPI settings of a
+//! link, the only files that this crate writes.
 //!
-//! Everything is read below a root that the caller gives ([`Sysfs`]), so a test uses a directory tree and a
-//! container its host's `/sys`.
+//! All files are read below a root that the caller specifies ([`Sysfs`]): a test uses a temporary directory, a
+//! container the `/sys` of its host.
 //!
-//! Two traps:
-//! * A sysfs mount shows the network namespace of whoever *mounted* it. A VF whose link or RDMA device is in
-//!   a pod has an empty `net/` or `infiniband/` here; its `infiniband_verbs/` stays, which is how
-//!   [`Sysfs::uverbs`] tells "in a pod" from "has no RDMA".
-//! * Names of links and RDMA devices are labels that udev and people change. The function's address is what
-//!   stays.
+//! Two pitfalls:
+//! * A sysfs mount shows the network namespace of the process that *mounted* it. A VF whose link or RDMA device
+//!   is in a pod has an empty `net/` or `infiniband/` here. Its `infiniband_verbs/` is not empty, which is how
+//!   [`Sysfs::uverbs`] distinguishes "in a pod" from "without RDMA".
+//! * udev and administrators can rename links and RDMA devices. Only the address of the function is stable.
 
 #![forbid(unsafe_code)]
 

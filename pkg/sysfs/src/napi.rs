@@ -1,4 +1,4 @@
-//! How the queues of a link are polled.
+//! NAPI settings: how the kernel polls the queues of a link.
 
 use std::{fs, io, path::PathBuf};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Sysfs, root::text};
 
-/// `/sys/class/net/LINK/…`, as the kernel shows it; what it does not show is absent.
+/// The NAPI settings of a link, as text from `/sys/class/net/LINK`. Files that do not exist are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NapiSettings {
@@ -30,7 +30,7 @@ impl NapiSettings {
 }
 
 impl Sysfs {
-    /// How a link's queues are polled.
+    /// Reads the NAPI settings of a link.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -43,10 +43,10 @@ impl Sysfs {
         })
     }
 
-    /// Writes what differs from what it was.
+    /// Restores the former NAPI settings of a link. Writes only files whose contents differ.
     ///
     /// # Errors
-    /// [`Error::Io`] of the first file that could not be written; the others are.
+    /// [`Error::Io`] of the first file that could not be written; the other files are written anyway.
     pub fn restore_napi_settings(&self, link: &LinkName, former: &NapiSettings) -> Result<(), Error> {
         let now = self.napi_settings(link)?;
         let mut result = Ok(());
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_is_written_and_what_is_not_there_is_not_made() {
+    fn only_existing_files_that_differ_are_written() {
         let dir = tempfile::tempdir().unwrap();
         let (sysfs, link) = (Sysfs::at(dir.path()), "eth0".parse().unwrap());
         let file = |name: &str| dir.path().join("class/net/eth0").join(name);

@@ -1,4 +1,4 @@
-//! Which network functions there are, and what sysfs tells of each.
+//! Network functions and their attributes.
 
 use identifiers::{LinkName, PciAddress, VfIndex};
 
@@ -7,17 +7,17 @@ use crate::{
     root::{link, names, parsed, text},
 };
 
-/// What a function is, by its identification numbers.
+/// The PCI IDs of a function, as in `lspci -n`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PciId {
-    /// Its maker, like `0x15b3` for Mellanox.
+    /// The vendor ID, such as `0x15b3` for Mellanox.
     pub vendor: u16,
-    /// The maker's number for it.
+    /// The device ID, such as `0x101d` for ConnectX-6 Dx.
     pub device: u16,
 }
 
 impl Sysfs {
-    /// The PCI functions of the class of network controllers, VFs among them, in the order of their addresses.
+    /// Returns the PCI functions of the class network controller, including VFs, sorted by address.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Malformed`].
@@ -34,7 +34,7 @@ impl Sysfs {
         Ok(functions)
     }
 
-    /// The identification numbers of a function; `None` if sysfs does not show them.
+    /// Returns the PCI IDs of a function; `None` if sysfs does not show them.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Malformed`].
@@ -49,7 +49,7 @@ impl Sysfs {
         Ok(vendor.zip(device).map(|(vendor, device)| PciId { vendor, device }))
     }
 
-    /// Whether the kernel binds new VFs of a PF to a driver by itself; `None` if the PF cannot have VFs.
+    /// Returns whether the kernel binds new VFs of a PF to a driver; `None` if the PF does not support VFs.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Malformed`].
@@ -64,7 +64,7 @@ impl Sysfs {
         }
     }
 
-    /// The number of a function's IOMMU group: `/dev/vfio/<number>` is who has it in user space.
+    /// Returns the number of the IOMMU group of a function. User space opens it as `/dev/vfio/<number>`.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -72,7 +72,7 @@ impl Sysfs {
         link(&self.dir(&function.into()).join("iommu_group"))
     }
 
-    /// The bond, bridge or other link that a link belongs to.
+    /// Returns the controller of a link, such as a bond or bridge.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -80,7 +80,7 @@ impl Sysfs {
         link(&self.root().join("class/net").join(name.as_str()).join("master"))
     }
 
-    /// The links that sit on a link: macvlans, VLANs, bonds. Sorted.
+    /// Returns the upper links of a link (macvlan, VLAN, bond), sorted.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -88,7 +88,7 @@ impl Sysfs {
         self.adjacent(name, "upper_")
     }
 
-    /// The links that a link sits on: what a VLAN is of, the members of a bond. Sorted.
+    /// Returns the lower links of a link (the parent of a VLAN, the members of a bond), sorted.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -101,7 +101,7 @@ impl Sysfs {
         Ok(entries.iter().filter_map(|entry| entry.strip_prefix(side)).map(str::to_owned).collect())
     }
 
-    /// The links of a PF's directory that stand for its VFs, with the number of the VF: `pf0vf1` stands for the second.
+    /// Returns the representors of the VFs of a PF, with the index of the VF: `pf0vf1` is the representor of VF 1.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Malformed`].
@@ -110,7 +110,7 @@ impl Sysfs {
         Ok(links.filter_map(|link| Some((self.represented(&link)?, link))).collect())
     }
 
-    /// Drivers name the port of a representor `pf0vf1` or, of another host, `c1pf0vf1`.
+    /// Returns the VF index of a representor. Its port name is `pf0vf1`, or `c1pf0vf1` for a VF of another host.
     fn represented(&self, link: &LinkName) -> Option<VfIndex> {
         let path = self.root().join("class/net").join(link.as_str()).join("phys_port_name");
         let name = text(&path).ok()??;
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn network_functions_are_told_from_others_by_their_class() {
+    fn network_functions_are_selected_by_class() {
         let tree = SysfsFixture::mlx5();
         let functions = || tree.sysfs.network_functions().unwrap();
         assert!(functions().is_empty());
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn identification_numbers_are_hexadecimal() {
+    fn pci_ids_are_hexadecimal() {
         let tree = SysfsFixture::mlx5();
         assert_eq!(tree.sysfs.pci_id(pci(PF)).unwrap(), None);
         let dir = tree.sysfs.dir(&pci(PF).into());
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pf_binds_its_vfs_or_not() {
+    fn autoprobe_is_0_or_1() {
         let tree = SysfsFixture::mlx5();
         assert_eq!(tree.sysfs.autoprobe(pci(PF)).unwrap(), None);
         let file = tree.sysfs.dir(&pci(PF).into()).join("sriov_drivers_autoprobe");
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sits_on_a_link_and_what_it_belongs_to_is_found() {
+    fn upper_and_lower_links_and_the_controller_are_found() {
         let tree = SysfsFixture::mlx5();
         let link: LinkName = "ens6f0v0".parse().unwrap();
         assert_eq!(tree.sysfs.master(&link).unwrap(), None);
@@ -187,12 +187,16 @@ mod tests {
     }
 
     #[test]
-    fn representors_are_known_by_their_vfs() {
+    fn representors_have_the_index_of_their_vf() {
         let tree = SysfsFixture::mlx5();
         tree.link("eth7", PF, Some("pf0vf1"));
         tree.link("eth8", PF, Some("c1pf0vf3"));
         tree.link("eth9", PF, Some("pf0sf88"));
         let found = tree.sysfs.representors(pci(PF)).unwrap();
-        assert_eq!(found, [(VfIndex(1), "eth7".parse().unwrap())], "the others are of another host, or of no VF");
+        assert_eq!(
+            found,
+            [(VfIndex(1), "eth7".parse().unwrap())],
+            "the others belong to another host, or not to a VF"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! PFs, VFs, and the links that belong to them.
+//! PFs, VFs and their links.
 
 use std::{
     fs, io,
@@ -16,15 +16,15 @@ const ADDRESS: &str = "a PCI address";
 const NUMBER: &str = "a number";
 
 impl Sysfs {
-    /// Whether the function is there.
+    /// Returns whether the function exists.
     ///
     /// # Errors
-    /// [`Error::Io`] if that cannot be seen: a function whose settings are to be restored must not count as gone then.
+    /// [`Error::Io`] if that cannot be determined: the settings of a function must not be dropped as if it were gone.
     pub fn has(&self, function: &Function) -> Result<bool, Error> {
         is_there(&self.dir(function))
     }
 
-    /// The driver the function is bound to.
+    /// Returns the driver of the function; `None` if it is not bound.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -32,7 +32,7 @@ impl Sysfs {
         link(&self.dir(function).join("driver"))
     }
 
-    /// The PF a VF belongs to; `None` if the function is no VF.
+    /// Returns the PF of a VF; `None` if the function is not a VF.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Malformed`].
@@ -42,10 +42,10 @@ impl Sysfs {
         link(&path)?.map(|target| parsed(&path, target, ADDRESS)).transpose()
     }
 
-    /// The number by which the PF's driver knows a VF, from 0.
+    /// Returns the index of a VF on its PF, starting at 0.
     ///
     /// # Errors
-    /// [`Error::NotFound`] if the function is no VF, or its PF does not list it.
+    /// [`Error::NotFound`] if the function is not a VF, or its PF does not list it.
     pub fn vf_index(&self, vf: PciAddress) -> Result<VfIndex, Error> {
         let missing = |what: &str, path| Error::NotFound { what: format!("VF {vf}: {what}"), path };
         let physfn = self.dir(&vf.into()).join("physfn");
@@ -55,10 +55,10 @@ impl Sysfs {
                 return Ok(index);
             }
         }
-        Err(missing("its number on the PF", self.dir(&pf.into()).join("virtfn*")))
+        Err(missing("its index on the PF", self.dir(&pf.into()).join("virtfn*")))
     }
 
-    /// The VF of that number.
+    /// Returns the VF with this index; `None` if it does not exist.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Malformed`].
@@ -68,7 +68,7 @@ impl Sysfs {
         link(&path)?.map(|target| parsed(&path, target, ADDRESS)).transpose()
     }
 
-    /// All VFs of a PF, in the order of their numbers.
+    /// Returns all VFs of a PF, sorted by index.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Malformed`].
@@ -76,7 +76,7 @@ impl Sysfs {
         (0..self.num_vfs(pf)?).filter_map(|index| self.vf(pf, VfIndex(index)).transpose()).collect()
     }
 
-    /// A VF of this machine; `None` if it has none.
+    /// Returns any VF of this machine; `None` if there is none.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Malformed`].
@@ -91,7 +91,7 @@ impl Sysfs {
         Ok(None)
     }
 
-    /// How many VFs the PF has now; 0 if it cannot have any.
+    /// Returns the current number of VFs of the PF; 0 if it does not support VFs.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Malformed`].
@@ -100,7 +100,7 @@ impl Sysfs {
         Ok(value(&self.dir(&pf.into()).join("sriov_numvfs"), NUMBER)?.unwrap_or(0))
     }
 
-    /// How many VFs the PF can have.
+    /// Returns the maximum number of VFs of the PF.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Malformed`].
@@ -109,16 +109,16 @@ impl Sysfs {
         Ok(value(&self.dir(&pf.into()).join("sriov_totalvfs"), NUMBER)?.unwrap_or(0))
     }
 
-    /// The NUMA node the function is attached to, if the platform says.
+    /// Returns the NUMA node of the function; `None` if the platform does not report it.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Malformed`].
     pub fn numa_node(&self, function: &Function) -> Result<Option<u32>, Error> {
         let node: Option<i64> = value(&self.dir(function).join("numa_node"), NUMBER)?;
-        Ok(node.and_then(|node| u32::try_from(node).ok())) // -1: not known
+        Ok(node.and_then(|node| u32::try_from(node).ok())) // -1: unknown
     }
 
-    /// The function's links in the namespace this sysfs shows, sorted.
+    /// Returns the links of the function in the namespace that this sysfs shows, sorted.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Malformed`].
@@ -128,15 +128,15 @@ impl Sysfs {
         if !links.is_empty() {
             return Ok(links);
         }
-        // Between a virtual machine's card and its link there is a device of the virtio bus.
+        // In a virtual machine, the link is below a device of the virtio bus.
         let virtio = names(&dir)?.into_iter().filter(|name| name.starts_with("virtio"));
         let links =
             virtio.map(|name| links_in(&dir.join(name).join("net"))).collect::<Result<Vec<_>, _>>()?;
         Ok(links.concat())
     }
 
-    /// The index of the function's first link in the namespace this sysfs shows. Its name may be one of any bytes, which
-    /// a pod has given it.
+    /// Returns the lowest interface index of the function's links in the namespace that this sysfs shows. Unlike
+    /// [`Sysfs::links`], this does not fail if a pod has set a name with arbitrary bytes.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Malformed`].
@@ -150,19 +150,19 @@ impl Sysfs {
         };
         let mut first = None;
         for entry in entries {
-            // One that is just leaving, or gets another name, cannot be read.
+            // A link that is being moved or renamed cannot be read.
             let index = value(&entry.map_err(failed)?.path().join("ifindex"), NUMBER).ok().flatten();
             first = first.into_iter().chain(index).min();
         }
         Ok(first)
     }
 
-    /// The link of a PF itself.
+    /// Returns the link of a PF.
     ///
-    /// In switchdev mode the representors of its VFs are in the same directory; they are left out.
+    /// In switchdev mode, the same directory contains the representors of its VFs, which are ignored.
     ///
     /// # Errors
-    /// [`Error::NotFound`] if it has no link here.
+    /// [`Error::NotFound`] if the PF has no link in this namespace.
     pub fn pf_link(&self, pf: PciAddress) -> Result<LinkName, Error> {
         let mut links = self.links(&pf.into())?;
         if links.len() > 1 {
@@ -174,7 +174,7 @@ impl Sysfs {
         })
     }
 
-    /// The function below a link, if there is one: a macvlan or a bond has none.
+    /// Returns the function of a link; `None` for a link without one, such as a macvlan or a bond.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Malformed`].
@@ -187,8 +187,8 @@ impl Sysfs {
         link(&device)?.map(|target| parsed(&device, target, "a PCI or auxiliary device")).transpose()
     }
 
-    /// Drivers name a PF's own port `p0` or nothing, and a representor `pf0vf1`, `pf0sf4` or `c1pf0vf1`.
-    /// The kernel answers `EOPNOTSUPP` for a driver that names none.
+    /// Returns whether the link is a representor. The port name of a PF is `p0` or missing, that of a representor is
+    /// `pf0vf1`, `pf0sf4` or `c1pf0vf1`. Reading it fails with `EOPNOTSUPP` if the driver does not support it.
     fn is_representor(&self, link: &LinkName) -> bool {
         let path = self.root().join("class/net").join(link.as_str()).join("phys_port_name");
         let name = text(&path).ok().flatten().unwrap_or_default();
@@ -199,15 +199,15 @@ impl Sysfs {
         port.starts_with("pf")
     }
 
-    /// The directory of a function. Its path holds nothing that was not checked.
+    /// Returns the directory of a function. A [`Function`] is validated, so the path cannot leave sysfs.
     pub fn dir(&self, function: &Function) -> PathBuf {
         self.root().join(function.path())
     }
 }
 
-/// The names of the links in a directory `net`.
+/// Returns the names of the links in a directory `net`.
 fn links_in(path: &Path) -> Result<Vec<LinkName>, Error> {
-    names(path)?.into_iter().map(|name| parsed(path, name, "links")).collect()
+    names(path)?.into_iter().map(|name| parsed(path, name, "a link name")).collect()
 }
 
 #[cfg(test)]
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vf_knows_its_pf_and_its_number() {
+    fn a_vf_has_a_pf_and_an_index() {
         let tree = SysfsFixture::mlx5();
         assert_eq!(tree.sysfs.pf_of(pci("0000:af:00.3")).unwrap(), Some(pci("0000:af:00.0")));
         assert_eq!(tree.sysfs.vf_index(pci("0000:af:00.2")).unwrap(), VfIndex(0));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pf_knows_its_vfs() {
+    fn a_pf_lists_its_vfs() {
         let tree = SysfsFixture::mlx5();
         let pf = pci("0000:af:00.0");
         assert_eq!(tree.sysfs.vfs(pf).unwrap(), [pci("0000:af:00.2"), pci("0000:af:00.3")]);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_has_vfs_or_none() {
+    fn any_vf_is_none_on_a_machine_without_vfs() {
         assert_eq!(SysfsFixture::mlx5().sysfs.any_vf().unwrap(), Some(pci("0000:af:00.2")));
         let empty = tempfile::tempdir().unwrap();
         assert_eq!(Sysfs::at(empty.path()).any_vf().unwrap(), None);
@@ -254,14 +254,14 @@ mod tests {
         assert_eq!(tree.sysfs.link_index(&pci("0000:af:00.3").into()).unwrap(), None);
         assert!(tree.sysfs.has(&pci("0000:af:00.3").into()).unwrap());
         assert!(!tree.sysfs.has(&pci("0000:af:00.4").into()).unwrap());
-        // A circle of links cannot be followed, whatever is there.
-        let circle = tree.sysfs.root().join("bus/pci/devices/0000:af:00.5");
-        std::os::unix::fs::symlink("0000:af:00.5", circle).unwrap();
+        // A loop of symbolic links is an error.
+        let symlink_loop = tree.sysfs.root().join("bus/pci/devices/0000:af:00.5");
+        std::os::unix::fs::symlink("0000:af:00.5", symlink_loop).unwrap();
         assert!(matches!(tree.sysfs.has(&pci("0000:af:00.5").into()), Err(Error::Io { .. })));
     }
 
     #[test]
-    fn representors_are_not_taken_for_the_pf() {
+    fn representors_are_not_the_link_of_the_pf() {
         let tree = SysfsFixture::mlx5();
         let pf = pci("0000:af:00.0");
         assert_eq!(tree.sysfs.pf_link(pf).unwrap().as_str(), "ens6f0np0");
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_link_of_a_virtual_machines_card_is_below_its_virtio_device() {
+    fn a_link_below_a_virtio_device_is_found() {
         let tree = SysfsFixture::mlx5();
         let card = pci("0000:00:04.0");
         fs::create_dir_all(tree.sysfs.dir(&card.into()).join("virtio1/net/eth0")).unwrap();
@@ -295,7 +295,7 @@ mod tests {
         let pf = pci("0000:af:00.0").into();
         assert_eq!(tree.sysfs.driver(&pf).unwrap().as_deref(), Some("mlx5_core"));
         assert_eq!(tree.sysfs.numa_node(&pf).unwrap(), Some(1));
-        assert_eq!(tree.sysfs.numa_node(&pci("0000:af:00.2").into()).unwrap(), None, "-1 is not known");
+        assert_eq!(tree.sysfs.numa_node(&pci("0000:af:00.2").into()).unwrap(), None, "-1 is unknown");
         assert_eq!(tree.sysfs.driver(&pci("0000:af:00.4").into()).unwrap(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! RDMA devices of a function, and the RDMA core's own settings.
+//! RDMA devices of a function, and settings of the RDMA core.
 
 use std::path::PathBuf;
 
@@ -9,22 +9,22 @@ use crate::{
     root::{is_there, link, names, parsed, text},
 };
 
-/// The classes of character devices, which belong to no namespace.
+/// The classes of the character devices, which are visible in every namespace.
 const VERBS: &str = "infiniband_verbs";
 const MAD: &str = "infiniband_mad";
 
 impl Sysfs {
-    /// Whether the kernel's RDMA core is loaded.
+    /// Returns whether the RDMA core of the kernel is loaded.
     ///
-    /// Costs one system call: a node without RDMA should pay no more.
+    /// This takes only one system call, for nodes without RDMA.
     ///
     /// # Errors
-    /// [`Error::Io`] if that cannot be seen.
+    /// [`Error::Io`] if that cannot be determined.
     pub fn has_rdma(&self) -> Result<bool, Error> {
         is_there(&self.root().join("class/infiniband"))
     }
 
-    /// The function's RDMA devices in the namespace this sysfs shows, sorted.
+    /// Returns the RDMA devices of the function in the namespace that this sysfs shows, sorted.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -32,7 +32,7 @@ impl Sysfs {
         names(&self.dir(function).join("infiniband"))
     }
 
-    /// The RDMA devices that belong to no function: those of software. In the namespace this sysfs shows, sorted.
+    /// Returns the software RDMA devices, which have no function, in the namespace that this sysfs shows, sorted.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -40,32 +40,32 @@ impl Sysfs {
         names(&self.root().join("devices/virtual/infiniband"))
     }
 
-    /// The link of a software device, if its driver tells: rxe does.
+    /// Returns the link of a software device; `None` if its driver does not report it. rxe does.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::NotFound`] if `device` is no name.
+    /// [`Error::Io`]; [`Error::NotFound`] if `device` is not a valid name.
     pub fn rdma_link(&self, device: &str) -> Result<Option<String>, Error> {
         text(&self.rdma_dir(device)?.join("parent"))
     }
 
-    /// The numbers of an RDMA device's ports.
+    /// Returns the port numbers of an RDMA device.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::NotFound`] if `device` is no name.
+    /// [`Error::Io`]; [`Error::NotFound`] if `device` is not a valid name.
     pub fn rdma_ports(&self, device: &str) -> Result<Vec<u32>, Error> {
         let path = self.rdma_dir(device)?.join("ports");
-        names(&path)?.into_iter().map(|name| parsed(&path, name, "numbers")).collect()
+        names(&path)?.into_iter().map(|name| parsed(&path, name, "a number")).collect()
     }
 
-    /// The other functions in a PCI function's slot. A card may have one RDMA device for the ports of several.
+    /// Returns the other functions in the slot of a PCI function. A card may have one RDMA device for several of them.
     pub fn functions_beside(&self, function: &Function) -> Vec<Function> {
         let beside = |pci: PciAddress| pci.slot().filter(move |other| *other != pci).map(Function::Pci);
         function.pci().into_iter().flat_map(beside).collect()
     }
 
-    /// The function's `uverbsN` devices, whichever namespace its RDMA devices are in, sorted.
+    /// Returns the `uverbsN` devices of the function, regardless of the namespace of its RDMA devices, sorted.
     ///
-    /// With [`Sysfs::rdma_devices`] empty, an entry here means: in another namespace.
+    /// If [`Sysfs::rdma_devices`] is empty and this is not, the RDMA device is in another namespace.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -74,8 +74,8 @@ impl Sysfs {
         names(&self.dir(function).join(VERBS))
     }
 
-    /// The character devices of a function's RDMA devices, whichever namespace these are in, each with its RDMA
-    /// device's name: `uverbsN`, `umadN`, `issmN`.
+    /// Returns the character devices (`uverbsN`, `umadN`, `issmN`) of the RDMA devices of a function, regardless of
+    /// the namespace of these, each with the name of its RDMA device.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -85,15 +85,15 @@ impl Sysfs {
         for class in [VERBS, MAD] {
             let dir = self.dir(function).join(class);
             for name in names(&dir)? {
-                // One that has just gone says nothing.
+                // The file is missing if the device has just been removed.
                 found.extend(text(&dir.join(&name).join("ibdev"))?.map(|device| (name, device)));
             }
         }
         Ok(found)
     }
 
-    /// The `uverbsN` of every RDMA device of the kernel, in whichever namespace it is; `None` if the kernel's part for
-    /// user space is not loaded.
+    /// Returns the `uverbsN` of all RDMA devices, regardless of their namespace; `None` if the module `ib_uverbs` is not
+    /// loaded.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -102,7 +102,7 @@ impl Sysfs {
         if is_there(&dir)? { names(&dir).map(Some) } else { Ok(None) }
     }
 
-    /// The `umadN` and `issmN` of every RDMA device of the kernel, in whichever namespace it is.
+    /// Returns the `umadN` and `issmN` of all RDMA devices, regardless of their namespace.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -110,7 +110,7 @@ impl Sysfs {
         names(&self.root().join("class").join(MAD))
     }
 
-    /// Whether the kernel makes such devices: `ib_umad` is loaded.
+    /// Returns whether the module `ib_umad` is loaded, which creates `umadN` and `issmN`.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -118,16 +118,16 @@ impl Sysfs {
         is_there(&self.root().join("class").join(MAD))
     }
 
-    /// The function below an RDMA device that is visible here; a software device has none.
+    /// Returns the function of an RDMA device that is visible here; `None` for a software device.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::NotFound`] if `device` is no name.
+    /// [`Error::Io`]; [`Error::NotFound`] if `device` is not a valid name.
     pub fn function_of_rdma(&self, device: &str) -> Result<Option<Function>, Error> {
         let target = link(&self.rdma_dir(device)?.join("device"))?;
         Ok(target.and_then(|target| target.parse().ok()))
     }
 
-    /// The driver of the function below an RDMA device that is visible here.
+    /// Returns the driver of the function of an RDMA device that is visible here.
     ///
     /// # Errors
     /// As [`Sysfs::function_of_rdma`].
@@ -135,7 +135,7 @@ impl Sysfs {
         link(&self.rdma_dir(device)?.join("device/driver"))
     }
 
-    /// The GUID of an RDMA device that is visible here, as `0c42:a103:0065:1234`.
+    /// Returns the node GUID of an RDMA device that is visible here, as `0c42:a103:0065:1234`.
     ///
     /// # Errors
     /// As [`Sysfs::function_of_rdma`].
@@ -143,8 +143,8 @@ impl Sysfs {
         text(&self.rdma_dir(device)?.join("node_guid"))
     }
 
-    /// Whether an RDMA device that is visible here is a channel adapter, InfiniBand's or RoCE's: others, such as iWARP's, have
-    /// no management datagrams and no `umadN`.
+    /// Returns whether an RDMA device that is visible here is a channel adapter (InfiniBand or RoCE). Other devices, such as
+    /// iWARP devices, have no management datagrams and no `umadN`.
     ///
     /// # Errors
     /// As [`Sysfs::function_of_rdma`].
@@ -153,15 +153,15 @@ impl Sysfs {
         Ok(text(&self.rdma_dir(device)?.join("node_type"))?.is_some_and(|kind| kind.starts_with("1:")))
     }
 
-    /// Whether `ib_core` says that every namespace shares the RDMA devices; `None` if it is not loaded or
-    /// older than the setting.
+    /// Returns whether all namespaces share the RDMA devices, according to `ib_core`; `None` if the module is not
+    /// loaded, or does not have the parameter.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Malformed`] if it says neither `Y` nor `N`.
+    /// [`Error::Io`]; [`Error::Malformed`] if the parameter is neither `Y` nor `N`.
     ///
     /// # Kernel
-    /// `module_param_named(netns_mode, ib_devices_shared_netns, bool, 0444)`. It follows a change by
-    /// netlink, and needs no privilege.
+    /// `module_param_named(netns_mode, ib_devices_shared_netns, bool, 0444)`. It reflects a change over
+    /// netlink. Reading it requires no privileges.
     #[doc(alias = "netns_mode")]
     pub fn shared_netns_parameter(&self) -> Result<Option<bool>, Error> {
         let path = self.root().join("module/ib_core/parameters/netns_mode");
@@ -173,7 +173,7 @@ impl Sysfs {
         }
     }
 
-    /// The directory of an RDMA device. The name may come from a user: it must not leave the directory.
+    /// Returns the directory of an RDMA device. Validates the name, which may be user input.
     pub(crate) fn rdma_dir(&self, device: &str) -> Result<PathBuf, Error> {
         let class = self.root().join("class/infiniband");
         if matches!(device, "" | "." | "..") || device.contains(['/', '\0']) {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_in_a_pod_leaves_its_uverbs_behind() {
+    fn a_device_in_a_pod_has_uverbs_on_the_host() {
         let tree = SysfsFixture::mlx5();
         assert_eq!(tree.sysfs.rdma_devices(&function("0000:af:00.2")).unwrap(), ["mlx5_2"]);
         assert!(tree.sysfs.rdma_devices(&function("0000:af:00.3")).unwrap().is_empty());
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_character_devices_of_a_device_in_a_pod_are_seen_here() {
+    fn the_character_devices_of_a_device_in_a_pod_are_visible() {
         let tree = SysfsFixture::mlx5();
         let of = |text| tree.sysfs.char_devices(&function(text)).unwrap();
         let pair = |name: &str, device: &str| (name.to_owned(), device.to_owned());
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn scalable_functions_have_theirs_on_the_auxiliary_bus() {
+    fn devices_of_scalable_functions_are_on_the_auxiliary_bus() {
         let tree = SysfsFixture::mlx5();
         assert_eq!(tree.sysfs.rdma_devices(&function("mlx5_core.sf.2")).unwrap(), ["mlx5_4"]);
     }
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_functions_beside_one_are_those_of_its_slot() {
+    fn functions_beside_a_function_are_in_its_slot() {
         let tree = SysfsFixture::mlx5();
         let beside = tree.sysfs.functions_beside(&function("0000:af:00.1"));
         assert_eq!(beside.len(), 7);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_leads_to_its_function_and_driver() {
+    fn a_device_has_a_function_and_a_driver() {
         let tree = SysfsFixture::mlx5();
         assert_eq!(tree.sysfs.function_of_rdma("mlx5_0").unwrap(), Some(function("0000:af:00.0")));
         assert_eq!(tree.sysfs.rdma_driver("mlx5_0").unwrap().as_deref(), Some("mlx5_core"));

@@ -1,4 +1,4 @@
-//! The root, and the four ways to read below it.
+//! The root of a sysfs tree, and functions that read files below it.
 
 use std::{
     fs::{self, File},
@@ -22,7 +22,7 @@ pub struct Sysfs {
 }
 
 impl Sysfs {
-    /// The machine's own, `/sys`.
+    /// The tree of this machine, `/sys`.
     pub fn system() -> Self {
         Self::at("/sys")
     }
@@ -32,21 +32,21 @@ impl Sysfs {
         Self { root: path.into() }
     }
 
-    /// Where the tree begins.
+    /// Returns the root of the tree.
     pub fn root(&self) -> &Path {
         &self.root
     }
 }
 
-/// Whether a file or directory is there. That it cannot be seen does not mean that it is not.
+/// Returns whether a file or directory exists. A directory on its path that cannot be searched is an error.
 pub(crate) fn is_there(path: &Path) -> Result<bool, Error> {
     path.try_exists().map_err(|source| Error::Io { path: path.to_owned(), source })
 }
 
-/// The text of a file without the line's end; `None` if there is no such file.
+/// Reads a file without trailing white space; `None` if it does not exist.
 ///
-/// The kernel hands out an attribute whole, by one read call, and none is longer than a page. A GID table has 255
-/// of them: half the system calls of `fs::read_to_string` are worth a few lines.
+/// An attribute is at most one page long, and one read(2) returns all of it. This needs half of the system calls of
+/// `fs::read_to_string`, which matters for a GID table with 255 files.
 pub(crate) fn text(path: &Path) -> Result<Option<String>, Error> {
     let mut page = [0; 4096];
     match File::open(path).and_then(|mut file| file.read(&mut page)) {
@@ -56,12 +56,12 @@ pub(crate) fn text(path: &Path) -> Result<Option<String>, Error> {
     }
 }
 
-/// The value a file holds; `None` if there is no such file.
+/// Reads and parses a file; `None` if it does not exist.
 pub(crate) fn value<T: FromStr>(path: &Path, expected: &'static str) -> Result<Option<T>, Error> {
     text(path)?.map(|text| parsed(path, text, expected)).transpose()
 }
 
-/// The last part of a symbolic link's target; `None` if there is no such link.
+/// Returns the last component of the target of a symbolic link; `None` if it does not exist.
 pub(crate) fn link(path: &Path) -> Result<Option<String>, Error> {
     match fs::read_link(path) {
         Ok(target) => Ok(target.file_name().map(|name| name.to_string_lossy().into_owned())),
@@ -70,7 +70,7 @@ pub(crate) fn link(path: &Path) -> Result<Option<String>, Error> {
     }
 }
 
-/// The names in a directory, sorted; empty if there is no such directory.
+/// Returns the names in a directory, sorted; empty if it does not exist.
 pub(crate) fn names(path: &Path) -> Result<Vec<String>, Error> {
     match list(path) {
         Ok(mut names) => {
@@ -82,11 +82,11 @@ pub(crate) fn names(path: &Path) -> Result<Vec<String>, Error> {
     }
 }
 
-/// With room on the stack: musl maps and unmaps pages for each `opendir(3)`.
+/// Lists a directory with a buffer on the stack. musl calls mmap(2) and munmap(2) for each `opendir(3)`.
 fn list(path: &Path) -> Result<Vec<String>, Errno> {
     let dir = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    let mut room = [MaybeUninit::uninit(); 2048];
-    let mut entries = RawDir::new(dir, &mut room);
+    let mut buffer = [MaybeUninit::uninit(); 2048];
+    let mut entries = RawDir::new(dir, &mut buffer);
     let mut names = Vec::new();
     while let Some(entry) = entries.next() {
         let name = entry?.file_name().to_string_lossy().into_owned();
@@ -97,7 +97,7 @@ fn list(path: &Path) -> Result<Vec<String>, Errno> {
     Ok(names)
 }
 
-/// The text that was found at `path` as a value.
+/// Parses the contents of the file `path`.
 pub(crate) fn parsed<T: FromStr>(path: &Path, text: String, expected: &'static str) -> Result<T, Error> {
     text.parse().map_err(|_| Error::Malformed { path: path.to_owned(), text, expected })
 }
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_none_and_what_is_wrong_is_named() {
+    fn a_missing_file_is_none_and_an_invalid_one_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("sriov_numvfs");
         assert_eq!(value::<u32>(&file, "a number").unwrap(), None);
@@ -115,13 +115,13 @@ mod tests {
         assert_eq!(value::<u32>(&file, "a number").unwrap(), Some(2));
         fs::write(&file, "two\n").unwrap();
         let error = value::<u32>(&file, "a number").unwrap_err().to_string();
-        assert!(error.ends_with("sriov_numvfs holds \"two\": expected a number"), "{error}");
-        assert!(matches!(link(&file), Err(Error::Io { .. })), "a file is no link");
-        assert!(matches!(names(&file), Err(Error::Io { .. })), "a file is no directory");
+        assert!(error.ends_with("sriov_numvfs: expected a number, got \"two\""), "{error}");
+        assert!(matches!(link(&file), Err(Error::Io { .. })), "a file is not a symbolic link");
+        assert!(matches!(names(&file), Err(Error::Io { .. })), "a file is not a directory");
     }
 
     #[test]
-    fn a_directory_of_many_names_is_listed_whole() {
+    fn a_directory_with_many_entries_is_listed_completely() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(names(&dir.path().join("none")).unwrap(), [""; 0]);
         assert_eq!(names(dir.path()).unwrap(), [""; 0]);

@@ -1,6 +1,6 @@
 //! A sysfs tree for tests: an mlx5 card with two VFs, the second one in a pod, and a scalable function.
 //!
-//! Laid out as the kernel does it: devices below `devices/`, everything else links to them.
+//! The layout is that of the kernel: devices are below `devices/`, all other entries are symbolic links to them.
 
 use std::{
     fs,
@@ -47,7 +47,7 @@ impl SysfsFixture {
         tree
     }
 
-    /// A link of a PCI function.
+    /// Adds a link to a PCI function.
     pub(crate) fn link(&self, name: &str, pci: &str, port: Option<&str>) {
         let device = format!("{SLOT}/{pci}/net/{name}");
         self.dir(&device);
@@ -88,7 +88,7 @@ impl SysfsFixture {
         self.symlink(&format!("../../../{device}"), &format!("bus/auxiliary/devices/{name}"));
     }
 
-    /// Sixteen entries, four of them in use; 10 belongs to a pod's macvlan.
+    /// Adds a GID table with 16 entries, 4 of them in use. Entry 10 belongs to the macvlan link of a pod.
     fn gids(&self, device: &str) {
         let local = "fe80:0000:0000:0000:0ac0:ebff:fe01:0203";
         let pod = "0000:0000:0000:0000:0000:ffff:ac51:0064";
@@ -120,7 +120,7 @@ impl SysfsFixture {
         fs::create_dir_all(self.at(path)).unwrap();
     }
 
-    /// A file.
+    /// Writes a file.
     pub(crate) fn file(&self, path: &str, text: &str) {
         fs::write(self.at(path), text).unwrap();
     }

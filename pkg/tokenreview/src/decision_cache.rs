@@ -1,4 +1,4 @@
-//! What was decided not long ago, by tokens that are not kept.
+//! A cache of recent decisions. It stores hashes of the tokens, not the tokens.
 
 use std::{
     collections::HashMap,
@@ -11,59 +11,59 @@ use tokio::time::Instant;
 
 use crate::AccessDecision;
 
-/// How long somebody is let in after their token was taken back. Prometheus scrapes once a minute, or more often.
+/// Lifetime of a positive decision: how long a revoked token is still accepted. Prometheus scrapes at least once a minute.
 const ALLOWED_TTL: Duration = Duration::from_secs(60);
 
-/// How long somebody is kept out after they were given a role.
+/// Lifetime of a negative decision: how long a user is still rejected after a role was granted.
 const DENIED_TTL: Duration = Duration::from_secs(10);
 
-/// How long somebody who was let in is known after that, though not let in any more without a question.
+/// How long a token counts as known after its positive decision has expired. It must be reviewed again.
 const KNOWN: Duration = Duration::from_secs(600);
 
-/// So many decisions. Whoever has a token can have one for each path.
+/// Maximum number of decisions. There is one for each token and path.
 const MAX_DECISIONS: usize = 1024;
 
-/// Decisions by a keyed hash of token and path. The key is this process's own.
+/// Decisions by the HMAC of token and path. The key is random and private to this process.
 pub(crate) struct DecisionCache {
     key: hmac::Key,
-    known: Mutex<HashMap<[u8; 32], Decision>>,
+    known: Mutex<HashMap<[u8; 32], CachedDecision>>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Decision {
-    verdict: AccessDecision,
+struct CachedDecision {
+    decision: AccessDecision,
     until: Instant,
 }
 
-impl Decision {
+impl CachedDecision {
     fn holds(&self) -> bool {
         Instant::now() < self.until
     }
 
-    /// Whether who it is about is known, also after it has held.
+    /// Whether the token counts as known, also after the decision has expired.
     fn is_known(&self) -> bool {
-        self.verdict == AccessDecision::Allowed && Instant::now() < self.until + KNOWN
+        self.decision == AccessDecision::Allowed && Instant::now() < self.until + KNOWN
     }
 }
 
 impl DecisionCache {
-    /// `None` without random numbers.
+    /// Returns an empty cache; `None` if the kernel returns no random numbers.
     pub(crate) fn new() -> Option<Self> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).ok()?;
         Some(Self { key, known: Mutex::default() })
     }
 
     pub(crate) fn find(&self, token: &str, path: &str) -> Option<AccessDecision> {
-        let decision = self.known().get(&self.tag(token, path)).copied()?;
-        decision.holds().then_some(decision.verdict)
+        let cached = self.known().get(&self.tag(token, path)).copied()?;
+        cached.holds().then_some(cached.decision)
     }
 
-    /// Whether somebody was let in not long ago.
+    /// Whether the token was accepted recently.
     pub(crate) fn knows(&self, token: &str, path: &str) -> bool {
-        self.known().get(&self.tag(token, path)).is_some_and(Decision::is_known)
+        self.known().get(&self.tag(token, path)).is_some_and(CachedDecision::is_known)
     }
 
-    pub(crate) fn insert(&self, token: &str, path: &str, verdict: AccessDecision) {
+    pub(crate) fn insert(&self, token: &str, path: &str, decision: AccessDecision) {
         let mut known = self.known();
         if known.len() >= MAX_DECISIONS {
             known.retain(|_, decision| decision.holds() || decision.is_known());
@@ -71,8 +71,8 @@ impl DecisionCache {
         if known.len() >= MAX_DECISIONS {
             known.clear();
         }
-        let within = if verdict == AccessDecision::Allowed { ALLOWED_TTL } else { DENIED_TTL };
-        known.insert(self.tag(token, path), Decision { verdict, until: Instant::now() + within });
+        let within = if decision == AccessDecision::Allowed { ALLOWED_TTL } else { DENIED_TTL };
+        known.insert(self.tag(token, path), CachedDecision { decision, until: Instant::now() + within });
     }
 
     fn tag(&self, token: &str, path: &str) -> [u8; 32] {
@@ -85,7 +85,7 @@ impl DecisionCache {
         tag
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<[u8; 32], Decision>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<[u8; 32], CachedDecision>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -97,52 +97,52 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_decision_holds_for_its_token_and_path_and_not_for_ever() {
-        let memory = DecisionCache::new().unwrap();
-        memory.insert("right", "/metrics", AccessDecision::Allowed);
-        memory.insert("wrong", "/metrics", AccessDecision::Unauthenticated);
-        assert_eq!(memory.find("right", "/metrics"), Some(AccessDecision::Allowed));
-        assert_eq!(memory.find("right", "/api/v1/node"), None);
+    async fn a_decision_is_valid_for_its_token_and_path_and_expires() {
+        let cache = DecisionCache::new().unwrap();
+        cache.insert("right", "/metrics", AccessDecision::Allowed);
+        cache.insert("wrong", "/metrics", AccessDecision::Unauthenticated);
+        assert_eq!(cache.find("right", "/metrics"), Some(AccessDecision::Allowed));
+        assert_eq!(cache.find("right", "/api/v1/node"), None);
         assert_eq!(
-            memory.find("right/", "metrics"),
+            cache.find("right/", "metrics"),
             None,
-            "where one ends and the other begins is part of it"
+            "the boundary between token and path is part of the hash"
         );
-        assert_eq!(memory.find("wrong", "/metrics"), Some(AccessDecision::Unauthenticated));
+        assert_eq!(cache.find("wrong", "/metrics"), Some(AccessDecision::Unauthenticated));
         advance(DENIED_TTL).await;
-        assert_eq!(memory.find("wrong", "/metrics"), None);
-        assert_eq!(memory.find("right", "/metrics"), Some(AccessDecision::Allowed));
+        assert_eq!(cache.find("wrong", "/metrics"), None);
+        assert_eq!(cache.find("right", "/metrics"), Some(AccessDecision::Allowed));
         advance(ALLOWED_TTL).await;
-        assert_eq!(memory.find("right", "/metrics"), None);
+        assert_eq!(cache.find("right", "/metrics"), None);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_was_let_in_is_known_for_a_while_and_nobody_else() {
-        let memory = DecisionCache::new().unwrap();
-        memory.insert("right", "/metrics", AccessDecision::Allowed);
-        memory.insert("wrong", "/metrics", AccessDecision::Unauthenticated);
-        let known = || ["right", "wrong", "new"].map(|token| memory.knows(token, "/metrics"));
+    async fn only_an_accepted_token_is_known_for_a_while() {
+        let cache = DecisionCache::new().unwrap();
+        cache.insert("right", "/metrics", AccessDecision::Allowed);
+        cache.insert("wrong", "/metrics", AccessDecision::Unauthenticated);
+        let known = || ["right", "wrong", "new"].map(|token| cache.knows(token, "/metrics"));
         assert_eq!(known(), [true, false, false]);
         advance(ALLOWED_TTL).await;
-        assert_eq!((memory.find("right", "/metrics"), known()), (None, [true, false, false]));
+        assert_eq!((cache.find("right", "/metrics"), known()), (None, [true, false, false]));
         for n in 0..5 * MAX_DECISIONS {
-            memory.insert(&n.to_string(), "/metrics", AccessDecision::Unauthenticated);
-            advance(DENIED_TTL / 100).await; // faster than a hundred a second is never asked
+            cache.insert(&n.to_string(), "/metrics", AccessDecision::Unauthenticated);
+            advance(DENIED_TTL / 100).await; // the rate limits allow fewer reviews
         }
         assert_eq!(known(), [true, false, false]);
-        memory.insert("right", "/metrics", AccessDecision::Unauthenticated);
-        assert_eq!(known(), [false; 3], "it was taken back");
-        memory.insert("right", "/metrics", AccessDecision::Allowed);
+        cache.insert("right", "/metrics", AccessDecision::Unauthenticated);
+        assert_eq!(known(), [false; 3], "the token was revoked");
+        cache.insert("right", "/metrics", AccessDecision::Allowed);
         advance(ALLOWED_TTL + KNOWN).await;
         assert_eq!(known(), [false; 3]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_number_of_tokens_fills_the_memory() {
-        let memory = DecisionCache::new().unwrap();
+    async fn the_number_of_cached_decisions_is_limited() {
+        let cache = DecisionCache::new().unwrap();
         for n in 0..5 * MAX_DECISIONS {
-            memory.insert(&n.to_string(), "/metrics", AccessDecision::Unauthenticated);
-            assert!(memory.known().len() <= MAX_DECISIONS);
+            cache.insert(&n.to_string(), "/metrics", AccessDecision::Unauthenticated);
+            assert!(cache.known().len() <= MAX_DECISIONS);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Whether the Kubernetes API lets the bearer of a token read a path: as the kubelet and kube-rbac-proxy decide.
+//! Authentication and authorization of bearer tokens by the Kubernetes API, as the kubelet and kube-rbac-proxy do it.
 //!
-//! A `TokenReview` says whose a token is, and a `SubjectAccessReview` whether they may `get` a path that is no resource: a
-//! ClusterRole with `nonResourceURLs` says so. Whoever asks needs the role `system:auth-delegator`. What the API has decided is
-//! remembered for a while ([`TokenReviewer::cached`]).
+//! A `TokenReview` returns the user of a token. A `SubjectAccessReview` returns whether the user can `get` a non-resource path,
+//! which a ClusterRole with `nonResourceURLs` allows. The account of this process needs the role `system:auth-delegator`.
+//! Decisions are cached for a while ([`TokenReviewer::cached`]).
 
 #![forbid(unsafe_code)]
 
@@ -20,106 +20,106 @@ use tokio::time::timeout;
 
 use crate::decision_cache::DecisionCache;
 
-/// How long the API server may take for both questions.
+/// Timeout for both reviews together.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the API has decided.
+/// The decision of the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessDecision {
-    /// They may read it.
+    /// The user of the token can get the path.
     Allowed,
-    /// The token is nobody's, or not any more.
+    /// The token is invalid or expired.
     Unauthenticated,
-    /// They may not read this.
+    /// The token is valid, but its user cannot get the path.
     Forbidden,
 }
 
-/// Why the API has not decided.
+/// Why there is no decision.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be reached, or does not let us ask.
-    #[error("{what} was not answered: {why}; is this account bound to the role system:auth-delegator?")]
+    /// The API server cannot be reached, or does not allow the review.
+    #[error("{what} failed: {why}; is this account bound to the role system:auth-delegator?")]
     Refused {
-        /// What was asked.
+        /// The kind of review: `TokenReview` or `SubjectAccessReview`.
         what: &'static str,
-        /// What went wrong, without a word of its answer.
+        /// The cause, without any text of the response.
         why: String,
     },
-    /// It takes too long.
-    #[error("the API server did not answer within {REVIEW_TIMEOUT:?}")]
+    /// The reviews took longer than 5 s.
+    #[error("the API server did not respond within {REVIEW_TIMEOUT:?}")]
     Timeout,
-    /// There are no random numbers to remember tokens by.
-    #[error("the kernel has no random numbers")]
+    /// The key of the cache could not be generated.
+    #[error("failed to get random numbers from the kernel")]
     NoRandom,
 }
 
-/// Asks the API about tokens.
+/// Reviews tokens, with a cache of decisions.
 pub struct TokenReviewer {
     client: Client,
-    memory: DecisionCache,
+    cache: DecisionCache,
 }
 
 impl TokenReviewer {
-    /// Nothing is asked yet.
+    /// Returns a reviewer that uses the client. Sends no request yet.
     ///
     /// # Errors
     /// [`Error::NoRandom`].
     pub fn new(client: Client) -> Result<Self, Error> {
-        Ok(Self { client, memory: DecisionCache::new().ok_or(Error::NoRandom)? })
+        Ok(Self { client, cache: DecisionCache::new().ok_or(Error::NoRandom)? })
     }
 
-    /// What was decided about a token and a path not long ago.
+    /// Returns the cached decision about a token and a path.
     pub fn cached(&self, token: &str, path: &str) -> Option<AccessDecision> {
-        self.memory.find(token, path)
+        self.cache.find(token, path)
     }
 
-    /// Whether the API let the bearer of a token get a path not long ago, and has not said otherwise since. That lets nobody
-    /// in; but whoever limits how often is asked can tell them from strangers.
+    /// Whether the API server has recently allowed the token to get the path, and has not denied it since. This is no
+    /// authorization: it lets rate limits distinguish known clients from unknown ones.
     pub fn has_let_in(&self, token: &str, path: &str) -> bool {
-        self.memory.knows(token, path)
+        self.cache.knows(token, path)
     }
 
-    /// Has the API decide whether the bearer of a token may get a path.
+    /// Sends both reviews to the API server and caches the decision.
     ///
     /// # Errors
-    /// That it did not: nobody is to be let in then.
+    /// [`Error`]: there is no decision, and the request must not be accepted.
     pub async fn review(&self, token: &str, path: &str) -> Result<AccessDecision, Error> {
-        let verdict = timeout(REVIEW_TIMEOUT, quietly(self.decide(token, path)))
+        let decision = timeout(REVIEW_TIMEOUT, quietly(self.decide(token, path)))
             .await
             .map_err(|_| Error::Timeout)??;
-        self.memory.insert(token, path, verdict);
-        Ok(verdict)
+        self.cache.insert(token, path, decision);
+        Ok(decision)
     }
 
     async fn decide(&self, token: &str, path: &str) -> Result<AccessDecision, Error> {
         let Some(user) = self.user(token).await? else { return Ok(AccessDecision::Unauthenticated) };
-        Ok(if self.may_get(user, path).await? { AccessDecision::Allowed } else { AccessDecision::Forbidden })
+        Ok(if self.can_get(user, path).await? { AccessDecision::Allowed } else { AccessDecision::Forbidden })
     }
 
-    /// Whose the token is.
+    /// Returns the user of the token; `None` if it is not valid.
     async fn user(&self, token: &str) -> Result<Option<UserInfo>, Error> {
         let spec = TokenReviewSpec { token: Some(token.to_owned()), ..TokenReviewSpec::default() };
         let review = TokenReview { spec, ..TokenReview::default() };
-        let asked = Api::all(self.client.clone()).create(&PostParams::default(), &review).await;
-        let answer: TokenReview = asked.map_err(refused("a TokenReview"))?;
-        let status = answer.status.unwrap_or_default();
+        let result = Api::all(self.client.clone()).create(&PostParams::default(), &review).await;
+        let response: TokenReview = result.map_err(refused("TokenReview"))?;
+        let status = response.status.unwrap_or_default();
         Ok(status.user.filter(|_| status.authenticated == Some(true)))
     }
 
-    async fn may_get(&self, user: UserInfo, path: &str) -> Result<bool, Error> {
-        let asked_for = NonResourceAttributes { path: Some(path.to_owned()), verb: Some("get".to_owned()) };
+    async fn can_get(&self, user: UserInfo, path: &str) -> Result<bool, Error> {
+        let attributes = NonResourceAttributes { path: Some(path.to_owned()), verb: Some("get".to_owned()) };
         let spec = SubjectAccessReviewSpec {
             user: user.username,
             uid: user.uid,
             groups: user.groups,
             extra: user.extra,
-            non_resource_attributes: Some(asked_for),
+            non_resource_attributes: Some(attributes),
             ..SubjectAccessReviewSpec::default()
         };
         let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
-        let asked = Api::all(self.client.clone()).create(&PostParams::default(), &review).await;
-        let answer: SubjectAccessReview = asked.map_err(refused("a SubjectAccessReview"))?;
-        Ok(answer.status.is_some_and(|status| status.allowed))
+        let result = Api::all(self.client.clone()).create(&PostParams::default(), &review).await;
+        let response: SubjectAccessReview = result.map_err(refused("SubjectAccessReview"))?;
+        Ok(response.status.is_some_and(|status| status.allowed))
     }
 }
 
@@ -127,13 +127,13 @@ fn refused(what: &'static str) -> impl Fn(kube::Error) -> Error {
     move |error| Error::Refused { what, why: why(&error) }
 }
 
-/// What goes into a log. An answer does not: it repeats what was asked, the token too, and so does what is said of it where it
-/// cannot be read.
+/// Returns the text for the log. It contains nothing of the response, which repeats the request with the token; errors of the
+/// parser may quote it too.
 fn why(error: &kube::Error) -> String {
     match error {
-        kube::Error::Api(status) => format!("the API server answers with status {}, not 201", status.code),
+        kube::Error::Api(status) => format!("the API server responded with status {}, expected 201", status.code),
         kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {
-            "the API server's answer is no review".into()
+            "the response of the API server is not a valid review".into()
         }
         other => with_causes(other),
     }
@@ -141,6 +141,6 @@ fn why(error: &kube::Error) -> String {
 
 impl fmt::Debug for TokenReviewer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reviews").finish_non_exhaustive()
+        f.debug_struct("TokenReviewer").finish_non_exhaustive()
     }
 }

@@ -1,24 +1,24 @@
-//! Points in time as RFC 3339 writes them, in UTC: `2026-11-20T08:01:02Z`.
+//! RFC 3339 timestamps in UTC: `2026-11-20T08:01:02Z`.
 //!
-//! Any number of seconds has a text: times are read from files, and libraries that write them panic at the year 10000.
+//! Formatting never fails: times are read from files, and libraries that format them panic at the year 10000.
 
 #![forbid(unsafe_code)]
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The present time.
+/// Returns the current time.
 pub fn now() -> String {
     rfc3339(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
 }
 
-/// The time so many seconds after the beginning of 1970.
+/// Formats a Unix time, in seconds since 1970-01-01T00:00:00Z.
 pub fn rfc3339(seconds: u64) -> String {
     let (year, month, day) = date(seconds / 86_400);
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// The Gregorian date of a number of days since 1970, counting in years that begin in March: the odd day is their last.
+/// Returns the Gregorian date of a number of days since 1970. Years begin in March, so that a leap day is the last day.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468; // since 0000-03-01
     let era = days / 146_097; // 400 years
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_moments_are_written_as_date_does() {
+    fn timestamps_are_equal_to_those_of_date() {
         // `date -u -d @N +%FT%TZ`
         for (seconds, text) in [
             (0, "1970-01-01T00:00:00Z"),
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn any_number_has_a_text() {
+    fn any_number_can_be_formatted() {
         assert!(rfc3339(u64::MAX).ends_with('Z'));
     }
 }

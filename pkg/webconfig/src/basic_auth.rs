@@ -1,4 +1,4 @@
-//! Logins: names, and bcrypt hashes of passwords.
+//! HTTP basic authentication: user names, and bcrypt hashes of passwords.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -13,32 +13,32 @@ use serde_saphyr::Spanned;
 
 use crate::error::LineError;
 
-/// Each step doubles the time: 16 takes seconds.
+/// Each step of the cost doubles the time: 16 takes seconds.
 const MAX_BCRYPT_COST: u32 = 16;
 
-/// Right logins that are remembered; one for each user, but for clients of a former password.
+/// Maximum number of cached logins. Normally there is one for each user.
 const MAX_CACHED_LOGINS: usize = 256;
 
-/// What a client says who it is.
+/// The user name and password of a request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BasicCredentials {
     user: String,
     password: Vec<u8>,
 }
 
-/// Who may ask.
+/// The users of `basic_auth_users`, with a cache of valid logins.
 pub struct BasicAuthUsers {
     hashes: BTreeMap<String, String>,
-    /// One hash of each cost: everybody's login takes as long as all of them, also of who is not known. Else names, and
-    /// whose hash is cheap, could be told by the time.
+    /// One hash of each cost. Every login takes as long as all of them, also that of an unknown user. Otherwise the time would
+    /// reveal which names exist and which users have a cheap hash.
     of_each_cost: BTreeMap<u32, String>,
-    /// Of this process only: what is remembered is worth nothing elsewhere.
+    /// A random key of this process: cached tags are useless elsewhere.
     key: hmac::Key,
-    right: Mutex<HashSet<[u8; 32]>>,
+    valid: Mutex<HashSet<[u8; 32]>>,
 }
 
 impl BasicCredentials {
-    /// The login of an `Authorization` header.
+    /// Parses an `Authorization: Basic` header.
     pub fn from_header(value: &[u8]) -> Option<Self> {
         let (scheme, encoded) = value.split_at_checked(6)?;
         if !scheme.eq_ignore_ascii_case(b"basic ") {
@@ -59,42 +59,42 @@ impl BasicAuthUsers {
             of_each_cost.insert(cost, hash.value.clone());
         }
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new());
-        let key = key.map_err(|_| LineError::at(1, "the kernel has no random numbers"))?;
+        let key = key.map_err(|_| LineError::at(1, "failed to get random numbers from the kernel"))?;
         let hashes = written.iter().map(|(user, hash)| (user.clone(), hash.value.clone())).collect();
-        Ok(Self { hashes, of_each_cost, key, right: Mutex::default() })
+        Ok(Self { hashes, of_each_cost, key, valid: Mutex::default() })
     }
 
-    /// Whether this login was right before. It takes no time.
+    /// Whether this login was valid before. Does not compute a hash.
     pub fn is_cached(&self, login: &BasicCredentials) -> bool {
-        self.right().contains(&self.tag(login))
+        self.valid().contains(&self.tag(login))
     }
 
-    /// Whether a login is right. It takes a tenth of a second, or what the hashes ask for: as much for every user, and for
-    /// who is none.
+    /// Whether a login is valid. Takes about 0.1 s, depending on the costs of the hashes; the time is the same for all users,
+    /// and for unknown ones.
     pub fn verify(&self, login: &BasicCredentials) -> bool {
-        let is_right = self.fits(login, |password, hash| bcrypt::verify(password, hash).unwrap_or(false));
-        if is_right {
-            let mut right = self.right();
-            if right.len() == MAX_CACHED_LOGINS {
-                right.clear();
+        let is_valid = self.matches(login, |password, hash| bcrypt::verify(password, hash).unwrap_or(false));
+        if is_valid {
+            let mut valid = self.valid();
+            if valid.len() == MAX_CACHED_LOGINS {
+                valid.clear();
             }
-            right.insert(self.tag(login));
+            valid.insert(self.tag(login));
         }
-        is_right
+        is_valid
     }
 
-    /// Whether a password fits a user's hash. The user's own takes the place of the one of the same cost, so that the work is
-    /// always the same.
-    fn fits(&self, login: &BasicCredentials, verify: impl Fn(&[u8], &str) -> bool) -> bool {
+    /// Whether the password matches the hash of the user. The user's own hash replaces the one of the same cost, so that the
+    /// work is always the same.
+    fn matches(&self, login: &BasicCredentials, verify: impl Fn(&[u8], &str) -> bool) -> bool {
         let own = self.hashes.get(&login.user);
         let own_cost = own.and_then(|hash| cost(hash));
-        let mut is_right = false;
+        let mut is_valid = false;
         for (cost, any) in &self.of_each_cost {
             let own = own.filter(|_| own_cost == Some(*cost));
-            let fits = verify(&login.password, own.unwrap_or(any));
-            is_right |= fits && own.is_some();
+            let matches = verify(&login.password, own.unwrap_or(any));
+            is_valid |= matches && own.is_some();
         }
-        is_right
+        is_valid
     }
 
     fn tag(&self, login: &BasicCredentials) -> [u8; 32] {
@@ -107,8 +107,8 @@ impl BasicAuthUsers {
         tag
     }
 
-    fn right(&self) -> MutexGuard<'_, HashSet<[u8; 32]>> {
-        self.right.lock().unwrap_or_else(PoisonError::into_inner)
+    fn valid(&self) -> MutexGuard<'_, HashSet<[u8; 32]>> {
+        self.valid.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -116,25 +116,25 @@ fn cost(hash: &str) -> Option<u32> {
     Some(hash.parse::<HashParts>().ok()?.get_cost())
 }
 
-/// The cost of a user's hash. A hash is never shown: others may read logs.
+/// Returns the cost of a user's hash. Errors never contain the hash, because logs may be readable by others.
 fn check(user: &str, hash: &str) -> Result<u32, String> {
     if user.contains(':') {
-        return Err(format!("user {user:?}: a name with a colon cannot log in"));
+        return Err(format!("user {user:?}: a name must not contain a colon"));
     }
     let cost = cost(hash).ok_or_else(|| {
-        format!("the password of user {user:?} is no bcrypt hash; make one: htpasswd -nBC 10 {user:?}")
+        format!("the password of user {user:?} is not a bcrypt hash; create one with htpasswd -nBC 10 {user:?}")
     })?;
     match cost {
         cost @ 4..=MAX_BCRYPT_COST => Ok(cost),
         cost => Err(format!(
-            "the hash of user {user:?} has cost {cost}; expected 4 to {MAX_BCRYPT_COST}, best 10"
+            "the hash of user {user:?} has cost {cost}; expected 4 to {MAX_BCRYPT_COST}; 10 is recommended"
         )),
     }
 }
 
 impl fmt::Debug for BasicCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
+        f.debug_struct("BasicCredentials").field("user", &self.user).finish_non_exhaustive()
     }
 }
 
@@ -166,9 +166,9 @@ mod tests {
     }
 
     #[test]
-    fn a_login_is_right_by_name_and_password_and_remembered_then() {
+    fn a_login_is_valid_by_name_and_password_and_then_cached() {
         let users = users(&format!("  alice: {}\n  bob: {}\n", hash("a:b c", 4), hash("", 5))).unwrap();
-        for (user, password, is_right) in [
+        for (user, password, is_valid) in [
             ("alice", "a:b c", true),
             ("bob", "", true),
             ("alice", "", false),
@@ -178,45 +178,45 @@ mod tests {
         ] {
             let login = login(user, password);
             assert!(!users.is_cached(&login), "{user}");
-            assert_eq!(users.verify(&login), is_right, "{user}");
-            assert_eq!(users.is_cached(&login), is_right, "{user}");
+            assert_eq!(users.verify(&login), is_valid, "{user}");
+            assert_eq!(users.is_cached(&login), is_valid, "{user}");
         }
     }
 
-    /// Of which costs hashes are computed for a login.
+    /// Returns whether a login is valid, and the costs of the hashes that were computed for it.
     fn work(users: &BasicAuthUsers, user: &str, password: &str) -> (bool, Vec<u32>) {
         let work = RefCell::new(Vec::new());
-        let is_right = users.fits(&login(user, password), |password, hash| {
+        let is_valid = users.matches(&login(user, password), |password, hash| {
             work.borrow_mut().push(cost(hash).unwrap());
             bcrypt::verify(password, hash).unwrap()
         });
-        (is_right, work.into_inner())
+        (is_valid, work.into_inner())
     }
 
-    /// Else names could be told by the time, and who has a cheap hash.
+    /// Otherwise the time would reveal which names exist and which users have a cheap hash.
     #[test]
-    fn every_login_costs_the_same_whoever_it_is_of_and_if_there_is_nobody() {
+    fn every_login_takes_the_same_time_also_of_unknown_users() {
         let written = [("a", "x", 4), ("b", "y", 6), ("c", "z", 5), ("d", "y", 6), ("e", "x", 4)];
         let text = written.map(|(user, password, cost)| format!("  {user}: {}\n", hash(password, cost)));
         let users = users(&text.concat()).unwrap();
         for (user, password, _) in written {
             assert_eq!(work(&users, user, password), (true, vec![4, 5, 6]), "{user}");
         }
-        for user in ["a", "b", "c", "d", "e", "nobody"] {
+        for user in ["a", "b", "c", "d", "e", "unknown"] {
             assert_eq!(work(&users, user, "wrong"), (false, vec![4, 5, 6]), "{user}");
         }
         for password in ["x", "y", "z"] {
-            assert_eq!(work(&users, "nobody", password), (false, vec![4, 5, 6]), "the hash of somebody else");
+            assert_eq!(work(&users, "unknown", password), (false, vec![4, 5, 6]), "the password of another user");
         }
-        assert_eq!(work(&users, "a", "y"), (false, vec![4, 5, 6]), "the password of somebody else");
+        assert_eq!(work(&users, "a", "y"), (false, vec![4, 5, 6]), "the password of another user");
     }
 
     #[test]
-    fn a_hash_that_is_none_is_refused_and_not_shown() {
+    fn an_invalid_hash_is_refused_and_not_shown() {
         for (hash, part) in [
-            ("secret".to_owned(), "no bcrypt hash; make one: htpasswd"),
+            ("secret".to_owned(), "not a bcrypt hash; create one with htpasswd"),
             (format!("$2y$20${}", &hash("x", 4)[7..]), "cost 20; expected 4 to 16"),
-            (format!("$1$10${}", &hash("x", 4)[7..]), "no bcrypt hash"),
+            (format!("$1$10${}", &hash("x", 4)[7..]), "not a bcrypt hash"),
         ] {
             let wrong = users(&format!("  a: {}\n  b: '{hash}'\n", super::tests::hash("y", 4))).unwrap_err();
             assert_eq!(wrong.line, 3);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_headers_are_logins() {
+    fn only_complete_headers_are_logins() {
         for (header, is_login) in [
             ("Basic YTpi", true),
             ("bAsIc  YTpi ", true),

@@ -1,11 +1,11 @@
-//! What is wrong with a web configuration.
+//! Errors of web configurations.
 
 use std::{
     io,
     path::{Path, PathBuf},
 };
 
-/// A web configuration cannot be used.
+/// A web configuration cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be read.
@@ -13,30 +13,30 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of open(2) or read(2).
         source: io::Error,
     },
-    /// The file is none that could be trusted.
+    /// The type, owner, mode or encoding of a file is not acceptable.
     #[error("{}: {why}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// The problem and the remedy.
         why: String,
     },
-    /// Something in it is wrong.
+    /// The content is invalid.
     #[error("{}: line {line}: {why}", path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
-        /// Where, from 1.
+        /// The line number, from 1.
         line: u64,
-        /// What is wrong, and what was expected.
+        /// The problem, and what was expected.
         why: String,
     },
 }
 
-/// What is wrong on a line.
+/// An error on a line of the configuration file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LineError {
     pub(crate) line: u64,
@@ -44,12 +44,12 @@ pub struct LineError {
 }
 
 impl LineError {
-    /// Where, from 1.
+    /// Returns the line number, from 1.
     pub fn line(&self) -> u64 {
         self.line
     }
 
-    /// What is wrong, and what was expected.
+    /// Returns the problem, and what was expected.
     pub fn why(&self) -> &str {
         &self.why
     }

@@ -1,11 +1,11 @@
-//! The web configuration that Prometheus' exporters share: TLS, client certificates, and logins.
+//! The web configuration of Prometheus exporters: TLS, client certificates and logins.
 //!
-//! The file's form is that of Prometheus' exporter-toolkit, `--web.config.file` of every exporter. What would be less safe
-//! than it looks is refused here: TLS older than 1.2, client certificates that nobody verifies, and keys that others may
-//! read. What is wrong is told with the file and its line.
+//! The file format is that of Prometheus' exporter-toolkit, `--web.config.file` of every exporter. Insecure settings are
+//! errors: TLS older than 1.2, client certificates that are not verified, and private keys that others can read. Errors
+//! contain the file and the line.
 //!
-//! [`WebConfig::load`] reads the file and all that it names; nothing is read later. Who wants to notice changes loads it
-//! again and compares.
+//! [`WebConfig::load`] reads the file and all files that it names; nothing is read later. To detect changes, load it again
+//! and compare with [`WebConfig::is_same`].
 
 #![forbid(unsafe_code)]
 
@@ -28,49 +28,49 @@ pub use web_config_file::WebConfigFile;
 
 use crate::trusted_files::TrustedFiles;
 
-/// How a port is served; by default in plain text, to everybody.
+/// How a port is served. The default is plain text without authentication.
 #[derive(Debug, Default)]
 pub struct WebConfig {
-    /// TLS with its certificate and, if they are asked for, with clients' certificates; `None` for plain text.
+    /// TLS with its certificate and, if configured, the verification of client certificates; `None` for plain text.
     pub tls: Option<Arc<ServerConfig>>,
-    /// Who may ask; `None` for everybody.
+    /// The users that can log in; `None` if no login is required.
     pub users: Option<BasicAuthUsers>,
-    /// Headers of every answer that does not have them anyway.
+    /// Headers that are added to every response that does not have them.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    demands: Vec<&'static str>,
-    seal: [u8; 32],
+    requirements: Vec<&'static str>,
+    fingerprint: [u8; 32],
 }
 
 impl WebConfig {
-    /// Reads the file, and those that it names: relative to its directory.
+    /// Reads the file and the files that it names, relative to its directory.
     ///
     /// # Errors
-    /// [`Error`]: a file cannot be read, or others can change it, or read a key; or something in it is wrong.
+    /// [`Error`]: a file cannot be read, is writable by others, contains a key that others can read, or is invalid.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let mut files = TrustedFiles::relative_to(path);
         let text = files.configuration()?;
-        let written = WebConfigFile::parse(&text).map_err(|wrong| wrong.of(path))?;
-        if written.has_key() {
-            files.keeps_a_key()?;
+        let file = WebConfigFile::parse(&text).map_err(|error| error.of(path))?;
+        if file.has_key() {
+            files.require_private()?;
         }
-        let tls = written.tls().map(|tls| tls::server(tls, &mut files)).transpose();
-        let users = written.users().map(BasicAuthUsers::new).transpose();
+        let tls = file.tls().map(|tls| tls::server(tls, &mut files)).transpose();
+        let users = file.users().map(BasicAuthUsers::new).transpose();
         Ok(Self {
-            tls: tls.map_err(|wrong| wrong.of(path))?,
-            users: users.map_err(|wrong| wrong.of(path))?,
-            headers: headers::of(&written).map_err(|wrong| wrong.of(path))?,
-            demands: written.demands(),
-            seal: files.fingerprint(),
+            tls: tls.map_err(|error| error.of(path))?,
+            users: users.map_err(|error| error.of(path))?,
+            headers: headers::of(&file).map_err(|error| error.of(path))?,
+            requirements: file.requirements(),
+            fingerprint: files.fingerprint(),
         })
     }
 
-    /// What is demanded of clients, by the keys of the file that demand it.
+    /// Returns the keys of the file that require something of clients, like `basic_auth_users`.
     pub fn client_requirements(&self) -> &[&'static str] {
-        &self.demands
+        &self.requirements
     }
 
-    /// Whether it was made of the same bytes.
+    /// Whether both were loaded from files with the same contents.
     pub fn is_same(&self, other: &Self) -> bool {
-        self.seal == other.seal
+        self.fingerprint == other.fingerprint
     }
 }

@@ -1,4 +1,4 @@
-//! Which clients may come, by the names in their certificates.
+//! Verification of the Subject Alternative Names of client certificates.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -12,28 +12,28 @@ use serde_saphyr::Spanned;
 
 use crate::error::LineError;
 
-/// A name of a client: what a certificate has as Subject Alternative Name.
+/// A Subject Alternative Name of `client_allowed_sans`.
 #[derive(Debug)]
 enum SubjectAltName {
-    /// A DNS name or a URI, letter for letter.
+    /// A DNS name or a URI, compared exactly.
     Text(String),
     Address(IpAddr),
 }
 
-/// Wants a certificate that is good otherwise, and has one of these names.
+/// Accepts certificates that another verifier accepts and that have one of the names.
 #[derive(Debug)]
 pub(crate) struct SanVerifier {
-    others: Arc<dyn ClientCertVerifier>,
+    inner: Arc<dyn ClientCertVerifier>,
     names: Vec<SubjectAltName>,
 }
 
 impl SanVerifier {
     pub(crate) fn new(
-        others: Arc<dyn ClientCertVerifier>,
+        inner: Arc<dyn ClientCertVerifier>,
         names: &[Spanned<String>],
     ) -> Result<Self, LineError> {
         let names = names.iter().map(SubjectAltName::read).collect::<Result<_, _>>()?;
-        Ok(Self { others, names })
+        Ok(Self { inner, names })
     }
 }
 
@@ -42,12 +42,12 @@ impl SubjectAltName {
         let (text, line) = (&written.value, written.referenced.line());
         if text.contains('@') && !text.contains("://") {
             let why = format!(
-                "{text:?}: e-mail addresses are not looked at; expected a DNS name, a URI or an IP address"
+                "{text:?}: e-mail addresses are not supported; expected a DNS name, a URI or an IP address"
             );
             return Err(LineError::at(line, why));
         }
         if text.is_empty() {
-            return Err(LineError::at(line, "an empty name is no certificate's"));
+            return Err(LineError::at(line, "a name must not be empty"));
         }
         Ok(text.parse().map_or_else(|_| Self::Text(text.clone()), Self::Address))
     }
@@ -66,15 +66,15 @@ impl SubjectAltName {
 
 impl ClientCertVerifier for SanVerifier {
     fn offer_client_auth(&self) -> bool {
-        self.others.offer_client_auth()
+        self.inner.offer_client_auth()
     }
 
     fn client_auth_mandatory(&self) -> bool {
-        self.others.client_auth_mandatory()
+        self.inner.client_auth_mandatory()
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.others.root_hint_subjects()
+        self.inner.root_hint_subjects()
     }
 
     fn verify_client_cert(
@@ -83,7 +83,7 @@ impl ClientCertVerifier for SanVerifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        let verified = self.others.verify_client_cert(end_entity, intermediates, now)?;
+        let verified = self.inner.verify_client_cert(end_entity, intermediates, now)?;
         let certificate = webpki::EndEntityCert::try_from(end_entity)
             .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
         if self.names.iter().any(|name| name.is_of(&certificate)) {
@@ -99,7 +99,7 @@ impl ClientCertVerifier for SanVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.others.verify_tls12_signature(message, cert, dss)
+        self.inner.verify_tls12_signature(message, cert, dss)
     }
 
     fn verify_tls13_signature(
@@ -108,10 +108,10 @@ impl ClientCertVerifier for SanVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.others.verify_tls13_signature(message, cert, dss)
+        self.inner.verify_tls13_signature(message, cert, dss)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.others.supported_verify_schemes()
+        self.inner.supported_verify_schemes()
     }
 }

@@ -1,4 +1,4 @@
-//! TLS as it is configured. Versions older than 1.2 are not compiled in.
+//! The TLS configuration of the server. Versions older than 1.2 are not compiled in.
 
 mod clients;
 mod suites;
@@ -20,7 +20,7 @@ use crate::{
     web_config_file::TlsServerConfig,
 };
 
-/// The server's side of TLS.
+/// Builds the configuration of rustls from `tls_server_config`.
 pub(crate) fn server(
     written: &Spanned<TlsServerConfig>,
     files: &mut TrustedFiles,
@@ -37,10 +37,10 @@ pub(crate) fn server(
     let key = key.ok_or_else(|| LineError::at(line, "a private key is missing: key_file"))?;
     let chain = cert.certificates()?;
     let private = PrivateKeyDer::from_pem_slice(&key.bytes).map_err(|error| {
-        let remedy = "expected one in PEM, and not encrypted";
-        key.wrong(format!("has no private key: {error}; {remedy}"))
+        let remedy = "expected an unencrypted key in PEM";
+        key.invalid(format!("has no private key: {error}; {remedy}"))
     })?;
-    let unfit = |error: rustls::Error| cert.wrong(format!("cannot be used with the key: {error}"));
+    let unfit = |error: rustls::Error| cert.invalid(format!("cannot be used with the key: {error}"));
     let mut config = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&versions(tls)?)
         .map_err(|error| LineError::at(line, error.to_string()))?
@@ -49,20 +49,20 @@ pub(crate) fn server(
         .map_err(unfit)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     config.ignore_client_order = tls.prefer_server_cipher_suites.unwrap_or(true);
-    // Who comes again shows its certificate again: it may not be trusted any more.
+    // No session resumption: a client must send its certificate again, which may no longer be trusted.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
 
-/// Text in PEM, and which key of the configuration it is from.
+/// PEM text, and the configuration key that it comes from.
 struct PemText {
     what: String,
     line: u64,
     bytes: Vec<u8>,
 }
 
-/// What is written in place, or the file that is named; not both.
+/// Reads the inline text or the named file; both together are an error.
 fn pem(
     (key, text): (&str, &Option<Spanned<String>>),
     (file_key, file): (&str, &Option<Spanned<PathBuf>>),
@@ -82,13 +82,13 @@ fn pem(
         }
         (None, None) => Ok(None),
         (Some(_), Some(file)) => {
-            Err(LineError::at(file.referenced.line(), format!("{key} and {file_key}: expected one of them")))
+            Err(LineError::at(file.referenced.line(), format!("{key} and {file_key}: expected only one of them")))
         }
     }
 }
 
 impl PemText {
-    fn wrong(&self, why: impl std::fmt::Display) -> LineError {
+    fn invalid(&self, why: impl std::fmt::Display) -> LineError {
         LineError::at(self.line, format!("{}: {why}", self.what))
     }
 
@@ -96,8 +96,8 @@ impl PemText {
         let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&self.bytes).collect();
         match read {
             Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-            Ok(_) => Err(self.wrong("has no certificate in PEM")),
-            Err(error) => Err(self.wrong(format!("is no certificate in PEM: {error}"))),
+            Ok(_) => Err(self.invalid("has no certificate in PEM")),
+            Err(error) => Err(self.invalid(format!("is not a certificate in PEM: {error}"))),
         }
     }
 }

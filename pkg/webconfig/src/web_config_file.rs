@@ -1,4 +1,4 @@
-//! What the user wrote.
+//! The parsed configuration file.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -7,10 +7,10 @@ use serde_saphyr::{Spanned, options};
 
 use crate::error::LineError;
 
-/// The `client_auth_type` without which nobody has to show a certificate.
+/// The `client_auth_type` that requires a certificate of every client.
 pub(crate) const VERIFIED: &str = "RequireAndVerifyClientCert";
 
-/// The file as it was written: every key of it is known, and nothing else is sure yet.
+/// The parsed configuration file. All keys are known; values are not checked yet.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WebConfigFile {
@@ -22,22 +22,22 @@ pub struct WebConfigFile {
     basic_auth_users: Option<BTreeMap<String, Spanned<String>>>,
 }
 
-/// What a key that is there says. One with nothing behind it says that somebody wanted something: it must not be taken for one
-/// that is not there, which opens the port.
+/// Deserializes the value of a key that is present. An empty value is an error: treating it as an absent key could disable
+/// authentication.
 fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + IsEmpty,
 {
     match Option::<T>::deserialize(deserializer)? {
-        Some(value) if !value.is_nothing() => Ok(Some(value)),
-        _ => Err(de::Error::custom("a key has nothing behind it; leave it out, or say what is wanted")),
+        Some(value) if !value.is_empty_value() => Ok(Some(value)),
+        _ => Err(de::Error::custom("a key has no value; remove it, or set a value")),
     }
 }
 
-/// What can be empty.
+/// Values that may be empty.
 trait IsEmpty {
-    fn is_nothing(&self) -> bool {
+    fn is_empty_value(&self) -> bool {
         false
     }
 }
@@ -47,18 +47,18 @@ impl IsEmpty for HttpServerConfig {}
 impl<T> IsEmpty for Spanned<T> {}
 
 impl<T> IsEmpty for Vec<T> {
-    fn is_nothing(&self) -> bool {
+    fn is_empty_value(&self) -> bool {
         self.is_empty()
     }
 }
 
 impl<K, V> IsEmpty for BTreeMap<K, V> {
-    fn is_nothing(&self) -> bool {
+    fn is_empty_value(&self) -> bool {
         self.is_empty()
     }
 }
 
-/// `tls_server_config`.
+/// The mapping `tls_server_config`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TlsServerConfig {
@@ -90,7 +90,7 @@ pub(crate) struct TlsServerConfig {
     pub(crate) curve_preferences: Option<Vec<Spanned<String>>>,
 }
 
-/// `http_server_config`. `http2` says what a server may do, and this one may do without.
+/// The mapping `http_server_config`. `http2` is accepted and ignored: HTTP/1.1 is always allowed.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HttpServerConfig {
@@ -101,15 +101,15 @@ struct HttpServerConfig {
 }
 
 impl WebConfigFile {
-    /// Reads the file's text.
+    /// Parses the text of the file.
     ///
     /// # Errors
-    /// It is no YAML, empty, or has a key that is not known.
+    /// [`LineError`]: the text is not valid YAML, is empty, or has an unknown key.
     pub fn parse(text: &str) -> Result<Self, LineError> {
         let is_empty = |line: &str| line.trim_start().is_empty() || line.trim_start().starts_with('#');
         if text.lines().all(is_empty) {
-            // What is left of a file that could not be written must not open the port to everybody.
-            return Err(LineError::at(1, "nothing is here; for neither TLS nor logins write {}"));
+            // A file that was truncated by a failed write must not disable authentication.
+            return Err(LineError::at(1, "the file is empty; write {} to serve without TLS and logins"));
         }
         serde_saphyr::from_str_with_options(text, options! { with_snippet: false }).map_err(|error| {
             let line = error.location().map_or(1, |at| at.line());
@@ -129,36 +129,36 @@ impl WebConfigFile {
         self.http_server_config.iter().flat_map(|http| http.headers.iter().flatten())
     }
 
-    /// What is demanded of clients, by the keys that demand it.
-    pub(crate) fn demands(&self) -> Vec<&'static str> {
+    /// Returns the keys that require something of clients.
+    pub(crate) fn requirements(&self) -> Vec<&'static str> {
         let tls = self.tls().map(|tls| &tls.value);
-        let demanded =
+        let requires_certificate =
             |tls: &TlsServerConfig| tls.client_auth_type.as_ref().is_some_and(|it| it.value == VERIFIED);
         [
             ("tls_server_config", tls.is_some()),
-            ("client_auth_type RequireAndVerifyClientCert", tls.is_some_and(demanded)),
+            ("client_auth_type RequireAndVerifyClientCert", tls.is_some_and(requires_certificate)),
             ("client_allowed_sans", tls.is_some_and(|tls| tls.client_allowed_sans.is_some())),
             ("basic_auth_users", self.users().is_some()),
         ]
         .into_iter()
-        .filter_map(|(key, is_demanded)| is_demanded.then_some(key))
+        .filter_map(|(key, is_required)| is_required.then_some(key))
         .collect()
     }
 
-    /// Whether a private key is in the file itself.
+    /// Whether the file itself contains a private key.
     pub(crate) fn has_key(&self) -> bool {
         self.tls().is_some_and(|tls| tls.value.key.is_some())
     }
 }
 
-/// The parser's words without where it is: that is said before them.
+/// Returns the message of the parser without its location, which the caller adds.
 fn message(error: &serde_saphyr::Error) -> String {
     match error {
         serde_saphyr::Error::MultipleDocuments { .. } => {
-            return "a second document begins; expected one".to_owned();
+            return "a second document starts; expected one document".to_owned();
         }
         serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
-            return format!("key {key:?} is there twice; remove one");
+            return format!("duplicate key {key:?}; remove one");
         }
         _ => {}
     }
@@ -177,24 +177,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn errors_contain_the_line() {
         for (text, line, part) in [
             ("tls_server_config:\n  cert_fil: a\n", 2, "cert_fil"),
-            ("tls_server_config:\n  cert_file: a\n  cert_file: b\n", 3, "\"cert_file\" is there twice"),
+            ("tls_server_config:\n  cert_file: a\n  cert_file: b\n", 3, "duplicate key \"cert_file\""),
             ("basic_auth_users:\n  a: [b]\n", 2, "string"),
             ("a: b\n", 1, "unknown field `a`"),
             ("rate_limit:\n  burst: 3\n", 1, "rate_limit"),
             ("tls_server_config: {}\n---\na: b\n", 3, "second document"),
             ("tls_server_config:\n\tcert_file: a\n", 2, "tab"),
-            ("tls_server_config:\n", 1, "nothing behind it"),
+            ("tls_server_config:\n", 1, "has no value"),
             ("a: 1\nbasic_auth_users:\n", 1, "unknown field `a`"),
-            ("basic_auth_users:\n", 1, "nothing behind it"),
-            ("basic_auth_users: {}\n", 1, "nothing behind it"),
-            ("basic_auth_users: ~\n", 1, "nothing behind it"),
-            ("http_server_config:\n  headers:\n", 2, "nothing behind it"),
-            ("tls_server_config:\n  cert_file: a\n  client_auth_type:\n", 3, "nothing behind it"),
-            ("tls_server_config:\n  cert_file: a\n  client_allowed_sans:\n", 3, "nothing behind it"),
-            ("tls_server_config:\n  client_allowed_sans: []\n", 2, "nothing behind it"),
+            ("basic_auth_users:\n", 1, "has no value"),
+            ("basic_auth_users: {}\n", 1, "has no value"),
+            ("basic_auth_users: ~\n", 1, "has no value"),
+            ("http_server_config:\n  headers:\n", 2, "has no value"),
+            ("tls_server_config:\n  cert_file: a\n  client_auth_type:\n", 3, "has no value"),
+            ("tls_server_config:\n  cert_file: a\n  client_allowed_sans:\n", 3, "has no value"),
+            ("tls_server_config:\n  client_allowed_sans: []\n", 2, "has no value"),
             ("", 1, "write {}"),
             ("# later\n\n", 1, "write {}"),
         ] {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_of_the_form_is_known() {
+    fn every_key_of_the_format_is_known() {
         let text = "
 tls_server_config:
   cert_file: a

@@ -1,46 +1,46 @@
-//! Why the API server did not answer.
+//! Failures of requests to the API server.
 
 use std::time::Duration;
 
 use exporter::ErrorReason;
 use kubeapi::with_causes;
 
-/// Why the API server did not answer, or how.
+/// Why a request to the API server failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ApiError {
-    /// It may not be read.
+    /// Access is denied: status 401 or 403.
     Denied(String),
-    /// There is no such kind here.
+    /// The API server does not have the kind.
     UnknownKind,
-    /// There is no such object, or another one has its name by now.
+    /// The object does not exist: status 404, or its name has another UID.
     Gone,
-    /// What was known is too old to go on from there.
+    /// The resourceVersion of the watch is too old: status 410.
     Expired,
-    /// No answer came in time.
-    Silent(Duration),
-    /// The answer makes no sense.
+    /// The request timed out.
+    Timeout(Duration),
+    /// The response could not be parsed.
     Malformed(String),
-    /// Anything else.
+    /// Any other failure.
     Refused(String),
 }
 
 impl ApiError {
-    /// The kind of failure, for counting. `None`: nothing is wrong.
+    /// Returns the reason for the error counters; `None` if it is not an error.
     ///
-    /// That one kind of owner may not be read, or is not there, is no failure of the collector: there is an answer,
-    /// only not from the top.
+    /// If a kind of owner cannot be read or does not exist, the collector does not fail: it returns the last known owner
+    /// of the chain instead of the top.
     pub(crate) fn reason(&self, of_owner: bool) -> Option<ErrorReason> {
         match self {
             Self::Denied(_) | Self::UnknownKind if of_owner => Some(ErrorReason::Unreadable),
             Self::Denied(_) => Some(ErrorReason::Permission),
             Self::Gone | Self::Expired => None,
-            Self::Silent(_) => Some(ErrorReason::Timeout),
+            Self::Timeout(_) => Some(ErrorReason::Timeout),
             Self::Malformed(_) => Some(ErrorReason::Malformed),
             Self::UnknownKind | Self::Refused(_) => Some(ErrorReason::Refused),
         }
     }
 
-    /// Whether asking again soon makes no sense.
+    /// Whether a retry is unlikely to succeed soon.
     pub(crate) fn is_definite(&self) -> bool {
         matches!(self, Self::Denied(_) | Self::UnknownKind | Self::Gone)
     }
@@ -51,10 +51,10 @@ impl std::fmt::Display for ApiError {
         match self {
             Self::Denied(text) | Self::Malformed(text) | Self::Refused(text) => f.write_str(text),
             Self::UnknownKind => f.write_str("the API server has no such kind"),
-            Self::Gone => f.write_str("it is gone"),
-            Self::Expired => f.write_str("too old"),
-            Self::Silent(after) => {
-                write!(f, "no answer from the API server within {} s", after.as_secs_f32())
+            Self::Gone => f.write_str("the object does not exist"),
+            Self::Expired => f.write_str("the resource version is too old"),
+            Self::Timeout(after) => {
+                write!(f, "no response from the API server within {} s", after.as_secs_f32())
             }
         }
     }
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_may_not_be_read_is_no_failure_of_the_collector_but_pods_are() {
+    fn an_unreadable_owner_is_not_a_failure_but_unreadable_pods_are() {
         assert_eq!(api(403).reason(true), Some(ErrorReason::Unreadable));
         assert!(!ErrorReason::Unreadable.counts_as_failure());
         assert_eq!(api(403).reason(false), Some(ErrorReason::Permission));
@@ -95,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_no_trouble() {
+    fn a_missing_object_is_not_an_error() {
         assert_eq!((api(404), api(404).reason(true)), (ApiError::Gone, None));
         assert_eq!((api(410), api(410).reason(false)), (ApiError::Expired, None));
     }
 
     #[test]
-    fn a_servers_trouble_passes_and_a_refusal_stays() {
-        assert!(!api(500).is_definite() && !ApiError::Silent(Duration::from_secs(1)).is_definite());
+    fn server_errors_are_temporary_and_denials_are_definite() {
+        assert!(!api(500).is_definite() && !ApiError::Timeout(Duration::from_secs(1)).is_definite());
         assert!(api(403).is_definite() && api(404).is_definite());
         assert_eq!(api(500).to_string(), "said so (500)");
     }

@@ -1,9 +1,9 @@
-//! How long to wait before asking again.
+//! Exponential backoff with jitter.
 
 use std::time::Duration;
 
-/// Pauses that double up to a longest one. Each is between half and all of its nominal length, so that the nodes of a
-/// cluster do not ask at the same time.
+/// Delays that double up to a maximum. Each is between half and all of its nominal length, so that the nodes of a cluster do
+/// not send requests at the same time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Backoff {
     first: Duration,
@@ -15,14 +15,14 @@ impl Backoff {
         Self { first, next: first }
     }
 
-    /// The next one.
+    /// Returns the next delay.
     pub(crate) fn next(&mut self, longest: Duration) -> Duration {
         let nominal = self.next.min(longest);
         self.next = nominal.saturating_mul(2);
         nominal.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 
-    /// All is well: the next one is the first.
+    /// Resets the next delay to the first, after a success.
     pub(crate) fn reset(&mut self) {
         self.next = self.first;
     }
@@ -33,14 +33,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_up_to_the_longest_and_start_anew_when_all_is_well() {
+    fn delays_grow_up_to_the_maximum_until_a_reset() {
         let second = Duration::from_secs(1);
-        let mut pause = Backoff::starting_with(second);
+        let mut backoff = Backoff::starting_with(second);
         for nominal in [1, 2, 4, 5, 5] {
-            let next = pause.next(second * 5);
+            let next = backoff.next(second * 5);
             assert!(next >= second * nominal / 2 && next <= second * nominal, "{nominal}: {next:?}");
         }
-        pause.reset();
-        assert!(pause.next(second * 5) <= second);
+        backoff.reset();
+        assert!(backoff.next(second * 5) <= second);
     }
 }

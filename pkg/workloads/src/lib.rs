@@ -1,15 +1,15 @@
-//! Which workload a pod belongs to: the Deployment, the Job, whatever is at the top. The Kubernetes API tells.
+//! Finds the workload of each pod, its top-level owner: a Deployment, a Job, … The source is the Kubernetes API.
 //!
-//! [`kubeapi::connect`] finds the API server, if there is one. [`WorkloadWatcher`] then watches the pods of this node (`pod_watch`), only
-//! their metadata, and asks for the owner of each, for that owner's owner, and so on (`owner_chain`). What it learns is kept
-//! in a `owner_cache`, from which [`exporter::WorkloadResolver`] is answered without waiting.
+//! [`WorkloadWatcher`] watches the metadata of the pods of this node (`pod_watch`), and gets the owner of each pod, the owner
+//! of that owner, and so on (`owner_chain`). The results are stored in an `owner_cache`, from which
+//! [`exporter::WorkloadResolver`] returns them without waiting.
 //!
-//! An owner is told once each step up to it has been tried, so that nobody sees a ReplicaSet first and then its
-//! Deployment. A step that fails ends the way for now: the last owner that is known is the answer. What is known stays
-//! known while the API server is away.
+//! A workload is returned only after each step of its chain was tried, so that a pod is not shown with its ReplicaSet first
+//! and with the Deployment later. If a step fails, the last known owner is returned until a retry succeeds. Known owners stay
+//! known while the API server is unavailable.
 //!
-//! References are believed by UID, never by name alone. They are written by whoever may make a pod, so they are
-//! checked before they become part of a request.
+//! Owner references are matched by UID, never by name alone. Any user who can create pods can write them, so they are
+//! validated before they become part of a request.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What is known of pods and of those who own them.
+//! The known pods and their owners.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
@@ -16,22 +16,22 @@ use crate::{
     workload_watcher::RetryPolicy,
 };
 
-/// How far up an owner is looked for. A RayJob's pod is three steps below it.
+/// Maximum length of an owner chain. The pod of a RayJob is three steps below it.
 const MAX_OWNER_DEPTH: usize = 8;
-/// How many pods are remembered that are gone: the node shows what they had for a while.
+/// Maximum number of deleted pods that are kept, because metrics show pods for a while after their deletion.
 const MAX_GONE_PODS: usize = 256;
 
-/// What is known of pods and of those who own them. It asks nobody.
+/// The known pods and their owners. The cache sends no requests.
 #[derive(Debug)]
 pub(crate) struct OwnerCache {
-    patience: RetryPolicy,
+    retry_policy: RetryPolicy,
     pods: HashMap<String, CachedPod>,
-    /// Those of the pods that are gone, the oldest first.
+    /// The UIDs of deleted pods, the oldest first.
     gone: VecDeque<String>,
     objects: HashMap<NamespacedOwnerRef, CachedOwner>,
 }
 
-/// A pod as the API server told of it.
+/// A pod as returned by the API server.
 #[derive(Debug)]
 pub(crate) struct WatchedPod {
     pub(crate) uid: String,
@@ -45,37 +45,37 @@ struct CachedPod {
     namespace: String,
     name: String,
     owner: Option<NamespacedOwnerRef>,
-    /// What is at the top, as far as the way up could be gone. It stays while another way is being gone.
+    /// The last known owner of the chain. It is kept while a changed chain is resolved.
     top: Option<Arc<Workload>>,
     is_gone: bool,
 }
 
-/// An owner, or an owner's owner.
+/// An owner of a pod, direct or indirect.
 #[derive(Debug)]
 struct CachedOwner {
-    told: Arc<Workload>,
-    pause: Backoff,
-    is_asked: bool,
+    workload: Arc<Workload>,
+    backoff: Backoff,
+    is_requested: bool,
     state: OwnerState,
 }
 
 #[derive(Debug)]
 enum OwnerState {
-    /// Nobody has been asked.
+    /// Not requested yet.
     Untried,
-    /// Read: what it says of its own owner. It is not read again, for an owner does not change.
+    /// Read, with its own owner reference. It is not read again, because owners do not change.
     Read(Option<NamespacedOwnerRef>),
-    /// It could not be read. It is asked again then.
+    /// The request failed, and is repeated at this time.
     Failed(ApiError, Instant),
 }
 
 impl OwnerCache {
-    /// Nothing is known yet.
-    pub(crate) fn new(patience: RetryPolicy) -> Self {
-        Self { patience, pods: HashMap::new(), gone: VecDeque::new(), objects: HashMap::new() }
+    /// Returns an empty cache.
+    pub(crate) fn new(retry_policy: RetryPolicy) -> Self {
+        Self { retry_policy, pods: HashMap::new(), gone: VecDeque::new(), objects: HashMap::new() }
     }
 
-    /// The pods there are; others are gone.
+    /// Replaces the list of existing pods; others are marked as deleted.
     pub(crate) fn replace(&mut self, pods: Vec<WatchedPod>) {
         let living: HashSet<&str> = pods.iter().map(|pod| pod.uid.as_str()).collect();
         let gone: Vec<String> =
@@ -85,61 +85,61 @@ impl OwnerCache {
         self.update_top_owners();
     }
 
-    /// A pod came, or is another than before.
+    /// Adds or updates a pod.
     pub(crate) fn put(&mut self, pod: WatchedPod) {
         self.insert_pod(pod);
         self.update_top_owners();
     }
 
-    /// A pod went.
+    /// Marks a pod as deleted.
     pub(crate) fn remove(&mut self, uid: &str) {
         self.mark_gone(uid);
         self.update_top_owners();
     }
 
-    /// The next owner to ask for. It is under way from now on.
+    /// Returns the next owner to request, and marks it as requested.
     pub(crate) fn next(&mut self, now: Instant) -> Option<NamespacedOwnerRef> {
         let is_due = |object: &CachedOwner| match object.state {
-            _ if object.is_asked => false,
+            _ if object.is_requested => false,
             OwnerState::Untried => true,
             OwnerState::Read(_) => false,
             OwnerState::Failed(_, due) => due <= now,
         };
-        let (claim, object) = self.objects.iter_mut().find(|(_, object)| is_due(object))?;
-        object.is_asked = true;
-        Some(claim.clone())
+        let (owner_ref, object) = self.objects.iter_mut().find(|(_, object)| is_due(object))?;
+        object.is_requested = true;
+        Some(owner_ref.clone())
     }
 
-    /// When the next one is to be asked for again.
+    /// Returns when the next failed request is to be repeated.
     pub(crate) fn next_retry(&self) -> Option<Instant> {
-        let waiting = self.objects.values().filter(|object| !object.is_asked);
+        let waiting = self.objects.values().filter(|object| !object.is_requested);
         waiting
             .filter_map(|object| if let OwnerState::Failed(_, due) = object.state { Some(due) } else { None })
             .min()
     }
 
-    /// Takes down what was answered.
-    pub(crate) fn answer(&mut self, claim: &NamespacedOwnerRef, answer: OwnerLookup, now: Instant) {
-        let Some(object) = self.objects.get_mut(claim) else { return }; // nobody needs it any more
-        object.is_asked = false;
-        if answer.is_namespaced == Some(false) {
-            object.told = Arc::new(Workload { namespace: String::new(), ..(*object.told).clone() });
+    /// Records the result of a request.
+    pub(crate) fn record(&mut self, owner_ref: &NamespacedOwnerRef, lookup: OwnerLookup, now: Instant) {
+        let Some(object) = self.objects.get_mut(owner_ref) else { return }; // no pod needs it any more
+        object.is_requested = false;
+        if lookup.is_namespaced == Some(false) {
+            object.workload = Arc::new(Workload { namespace: String::new(), ..(*object.workload).clone() });
         }
-        object.state = match answer.above {
+        object.state = match lookup.above {
             Ok(above) => {
-                let namespace = object.told.namespace.clone();
+                let namespace = object.workload.namespace.clone();
                 OwnerState::Read(above.map(|reference| NamespacedOwnerRef { namespace, reference }))
             }
             Err(failure) => {
-                let RetryPolicy { longest_refusal, longest_pause, .. } = self.patience;
+                let RetryPolicy { longest_refusal, longest_pause, .. } = self.retry_policy;
                 let longest = if failure.is_definite() { longest_refusal } else { longest_pause };
-                OwnerState::Failed(failure, now + object.pause.next(longest))
+                OwnerState::Failed(failure, now + object.backoff.next(longest))
             }
         };
         self.update_top_owners();
     }
 
-    /// The workload that a pod belongs to. One whose UID nobody knows is looked up by its name.
+    /// Returns the workload of a pod. A pod without a UID is looked up by namespace and name.
     pub(crate) fn owner(&self, pod: &PodInfo) -> Option<Arc<Workload>> {
         let has_name =
             |known: &&CachedPod| !known.is_gone && known.name == pod.name && known.namespace == pod.namespace;
@@ -150,18 +150,18 @@ impl OwnerCache {
         known.and_then(|known| known.top.clone())
     }
 
-    /// What could not be read, each kind of owner once for each reason.
-    pub(crate) fn troubles(&self) -> Vec<CollectError> {
+    /// Returns one error for each kind of owner and reason.
+    pub(crate) fn errors(&self) -> Vec<CollectError> {
         let mut all = BTreeMap::new();
         for object in self.objects.values() {
             let OwnerState::Failed(failure, _) = &object.state else { continue };
             let Some(reason) = failure.reason(true) else { continue };
-            let (version, kind) = (&object.told.api_version, &object.told.kind);
+            let (version, kind) = (&object.workload.api_version, &object.workload.kind);
             all.entry((kind, version, reason))
                 .or_insert_with(|| format!("owner of kind {kind} {version}: {failure}"));
         }
-        let trouble = |((_, _, reason), what)| CollectError { collector: Collector::Owners, reason, what };
-        all.into_iter().map(trouble).collect()
+        let error = |((_, _, reason), what)| CollectError { collector: Collector::Owners, reason, what };
+        all.into_iter().map(error).collect()
     }
 
     fn insert_pod(&mut self, pod: WatchedPod) {
@@ -186,64 +186,64 @@ impl OwnerCache {
         }
     }
 
-    /// Goes up from each pod as far as is known, and forgets the owners that nobody leads to.
+    /// Follows the chain of each pod as far as it is known, and drops owners that are in no chain.
     fn update_top_owners(&mut self) {
         let mut needed = HashSet::new();
         for pod in self.pods.values_mut().filter(|pod| !pod.is_gone) {
-            let way = owner_path(&mut self.objects, self.patience, pod.owner.as_ref(), &mut needed);
-            if let OwnerPath::Tried(top) = way {
+            let path = owner_path(&mut self.objects, self.retry_policy, pod.owner.as_ref(), &mut needed);
+            if let OwnerPath::Tried(top) = path {
                 pod.top = top;
             }
         }
-        self.objects.retain(|claim, _| needed.contains(claim));
+        self.objects.retain(|owner_ref, _| needed.contains(owner_ref));
     }
 }
 
-/// The way from a pod to the top.
+/// The state of an owner chain.
 enum OwnerPath {
-    /// Each step was tried. The last one that is known, if any.
+    /// Each step was tried. The last known owner, if any.
     Tried(Option<Arc<Workload>>),
-    /// A step is still to be tried.
+    /// A step was not tried yet.
     Open,
 }
 
-/// Goes up as far as is known. What is to be asked for next becomes an object; each that is passed is needed.
+/// Follows a chain as far as it is known. Adds the next owner to request to `objects`, and all owners of the chain to `needed`.
 fn owner_path(
     objects: &mut HashMap<NamespacedOwnerRef, CachedOwner>,
-    patience: RetryPolicy,
+    retry_policy: RetryPolicy,
     from: Option<&NamespacedOwnerRef>,
     needed: &mut HashSet<NamespacedOwnerRef>,
 ) -> OwnerPath {
     let mut passed: Vec<NamespacedOwnerRef> = Vec::new();
     let (mut last, mut next) = (None, from.cloned());
-    while let Some(claim) = next.filter(|claim| passed.len() < MAX_OWNER_DEPTH && !passed.contains(claim)) {
-        let object = objects.entry(claim.clone()).or_insert_with(|| CachedOwner::of(&claim, patience));
-        needed.insert(claim.clone());
+    while let Some(owner_ref) = next.filter(|owner_ref| passed.len() < MAX_OWNER_DEPTH && !passed.contains(owner_ref)) {
+        let object = objects.entry(owner_ref.clone()).or_insert_with(|| CachedOwner::of(&owner_ref, retry_policy));
+        needed.insert(owner_ref.clone());
         next = match &object.state {
             OwnerState::Untried => return OwnerPath::Open,
             OwnerState::Read(above) => above.clone(),
             OwnerState::Failed(..) => None,
         };
-        last = Some(object.told.clone());
-        passed.push(claim);
+        last = Some(object.workload.clone());
+        passed.push(owner_ref);
     }
     OwnerPath::Tried(last)
 }
 
 impl CachedOwner {
-    fn of(claim: &NamespacedOwnerRef, patience: RetryPolicy) -> Self {
-        let NamespacedOwnerRef { namespace, reference } = claim;
-        // A node owns its static pods, and nobody owns it. So nobody has to let us read nodes.
+    fn of(owner_ref: &NamespacedOwnerRef, retry_policy: RetryPolicy) -> Self {
+        let NamespacedOwnerRef { namespace, reference } = owner_ref;
+        // A node owns its static pods and has no owner, so permission to read nodes is not needed.
         let is_node = reference.api_version == "v1" && reference.kind == "Node";
-        let told = Workload {
+        let workload = Workload {
             api_version: reference.api_version.clone(),
             kind: reference.kind.clone(),
             namespace: if is_node { String::new() } else { namespace.clone() },
             name: reference.name.clone(),
         };
         let state = if is_node { OwnerState::Read(None) } else { OwnerState::Untried };
-        let pause = Backoff::starting_with(patience.first_pause);
-        Self { told: Arc::new(told), pause, is_asked: false, state }
+        let backoff = Backoff::starting_with(retry_policy.first_pause);
+        Self { workload: Arc::new(workload), backoff, is_requested: false, state }
     }
 }
 
@@ -264,8 +264,8 @@ mod tests {
         PodInfo { namespace: "ml".into(), name: uid.into(), uid: Some(uid.into()) }
     }
 
-    fn name(register: &OwnerCache, uid: &str) -> Option<String> {
-        register.owner(&known(uid)).map(|owner| owner.name.clone())
+    fn name(cache: &OwnerCache, uid: &str) -> Option<String> {
+        cache.owner(&known(uid)).map(|owner| owner.name.clone())
     }
 
     fn read(above: Option<&str>) -> OwnerLookup {
@@ -277,117 +277,117 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_is_told_once_the_way_to_the_top_was_tried() {
-        let (mut register, now) = (OwnerCache::new(RetryPolicy::default()), Instant::now());
-        register.put(pod("p", Some("a")));
-        let a = register.next(now).unwrap();
-        assert_eq!(register.next(now), None, "it is under way");
-        register.answer(&a, read(Some("b")), now);
-        assert_eq!(name(&register, "p"), None);
-        let b = register.next(now).unwrap();
-        register.answer(&b, read(None), now);
-        assert_eq!(name(&register, "p").as_deref(), Some("b"));
+    fn an_owner_is_returned_once_the_whole_chain_was_tried() {
+        let (mut cache, now) = (OwnerCache::new(RetryPolicy::default()), Instant::now());
+        cache.put(pod("p", Some("a")));
+        let a = cache.next(now).unwrap();
+        assert_eq!(cache.next(now), None, "it is requested already");
+        cache.record(&a, read(Some("b")), now);
+        assert_eq!(name(&cache, "p"), None);
+        let b = cache.next(now).unwrap();
+        cache.record(&b, read(None), now);
+        assert_eq!(name(&cache, "p").as_deref(), Some("b"));
         assert_eq!(
-            (register.next(now), register.next_retry()),
+            (cache.next(now), cache.next_retry()),
             (None, None),
             "what was read is not read again"
         );
     }
 
     #[test]
-    fn a_failure_is_tried_again_later_and_what_was_told_stays() {
-        let (mut register, now) = (OwnerCache::new(RetryPolicy::default()), Instant::now());
-        register.put(pod("p", Some("a")));
-        let a = register.next(now).unwrap();
-        register.answer(&a, failed(ApiError::Gone), now);
-        assert_eq!(name(&register, "p").as_deref(), Some("a"));
-        let due = register.next_retry().unwrap();
-        assert!(due > now && register.next(now).is_none());
-        assert_eq!(register.next(due), Some(a.clone()));
-        register.answer(&a, read(Some("b")), due);
-        assert_eq!(name(&register, "p").as_deref(), Some("a"), "until b was tried");
+    fn a_failure_is_retried_and_the_known_owner_is_kept() {
+        let (mut cache, now) = (OwnerCache::new(RetryPolicy::default()), Instant::now());
+        cache.put(pod("p", Some("a")));
+        let a = cache.next(now).unwrap();
+        cache.record(&a, failed(ApiError::Gone), now);
+        assert_eq!(name(&cache, "p").as_deref(), Some("a"));
+        let due = cache.next_retry().unwrap();
+        assert!(due > now && cache.next(now).is_none());
+        assert_eq!(cache.next(due), Some(a.clone()));
+        cache.record(&a, read(Some("b")), due);
+        assert_eq!(name(&cache, "p").as_deref(), Some("a"), "until b was tried");
     }
 
     #[test]
     fn a_pod_that_gets_another_owner_keeps_the_former_until_the_new_one_was_tried() {
-        let (mut register, now) = (OwnerCache::new(RetryPolicy::default()), Instant::now());
-        register.put(pod("p", Some("a")));
-        let a = register.next(now).unwrap();
-        register.answer(&a, read(None), now);
-        register.put(pod("p", Some("b")));
-        assert_eq!(name(&register, "p").as_deref(), Some("a"));
-        assert_eq!(register.objects.len(), 1, "nobody leads to a any more");
-        register.put(pod("p", None));
-        assert_eq!(name(&register, "p"), None);
+        let (mut cache, now) = (OwnerCache::new(RetryPolicy::default()), Instant::now());
+        cache.put(pod("p", Some("a")));
+        let a = cache.next(now).unwrap();
+        cache.record(&a, read(None), now);
+        cache.put(pod("p", Some("b")));
+        assert_eq!(name(&cache, "p").as_deref(), Some("a"));
+        assert_eq!(cache.objects.len(), 1, "a is in no chain any more");
+        cache.put(pod("p", None));
+        assert_eq!(name(&cache, "p"), None);
     }
 
     #[test]
-    fn a_way_up_has_an_end() {
-        let (mut register, now) = (OwnerCache::new(RetryPolicy::default()), Instant::now());
-        register.put(pod("p", Some("0")));
+    fn the_length_of_a_chain_is_limited() {
+        let (mut cache, now) = (OwnerCache::new(RetryPolicy::default()), Instant::now());
+        cache.put(pod("p", Some("0")));
         for n in 1.. {
-            let Some(claim) = register.next(now) else { break };
-            register.answer(&claim, read(Some(&n.to_string())), now);
+            let Some(owner_ref) = cache.next(now) else { break };
+            cache.record(&owner_ref, read(Some(&n.to_string())), now);
         }
-        assert_eq!(name(&register, "p"), Some((MAX_OWNER_DEPTH - 1).to_string()));
-        assert_eq!(register.objects.len(), MAX_OWNER_DEPTH);
+        assert_eq!(name(&cache, "p"), Some((MAX_OWNER_DEPTH - 1).to_string()));
+        assert_eq!(cache.objects.len(), MAX_OWNER_DEPTH);
     }
 
     #[test]
-    fn pods_that_are_gone_are_remembered_but_not_for_ever() {
-        let (mut register, now) = (OwnerCache::new(RetryPolicy::default()), Instant::now());
+    fn a_limited_number_of_deleted_pods_is_kept() {
+        let (mut cache, now) = (OwnerCache::new(RetryPolicy::default()), Instant::now());
         for n in 0..=MAX_GONE_PODS {
-            register.put(pod(&n.to_string(), Some("a")));
+            cache.put(pod(&n.to_string(), Some("a")));
         }
-        let a = register.next(now).unwrap();
-        register.answer(&a, read(None), now);
-        register.replace(vec![pod("0", Some("a"))]);
-        assert_eq!(name(&register, "1").as_deref(), Some("a"));
-        register.replace(Vec::new());
-        assert_eq!(register.pods.len(), MAX_GONE_PODS);
-        assert!(register.objects.is_empty(), "nobody asks for those of the gone");
-        register.put(pod("0", Some("a")));
-        assert_eq!(register.gone.len(), MAX_GONE_PODS - 1, "it is back");
+        let a = cache.next(now).unwrap();
+        cache.record(&a, read(None), now);
+        cache.replace(vec![pod("0", Some("a"))]);
+        assert_eq!(name(&cache, "1").as_deref(), Some("a"));
+        cache.replace(Vec::new());
+        assert_eq!(cache.pods.len(), MAX_GONE_PODS);
+        assert!(cache.objects.is_empty(), "owners of deleted pods are dropped");
+        cache.put(pod("0", Some("a")));
+        assert_eq!(cache.gone.len(), MAX_GONE_PODS - 1, "it exists again");
     }
 
     #[test]
-    fn what_one_pod_claims_of_an_owner_says_nothing_of_anothers() {
-        let (mut register, now) = (OwnerCache::new(RetryPolicy::default()), Instant::now());
-        register.put(WatchedPod { namespace: "evil".into(), ..pod("e", Some("a")) });
-        register.put(pod("p", Some("a")));
+    fn an_owner_reference_in_one_namespace_does_not_affect_another() {
+        let (mut cache, now) = (OwnerCache::new(RetryPolicy::default()), Instant::now());
+        cache.put(WatchedPod { namespace: "evil".into(), ..pod("e", Some("a")) });
+        cache.put(pod("p", Some("a")));
         for _ in 0..2 {
-            let claim = register.next(now).unwrap();
-            let is_true = claim.namespace == "ml";
-            let answer = if is_true { read(Some("b")) } else { failed(ApiError::Gone) };
-            register.answer(&claim, answer, now);
+            let owner_ref = cache.next(now).unwrap();
+            let is_true = owner_ref.namespace == "ml";
+            let lookup = if is_true { read(Some("b")) } else { failed(ApiError::Gone) };
+            cache.record(&owner_ref, lookup, now);
         }
-        let b = register.next(now).unwrap();
-        register.answer(&b, read(None), now);
+        let b = cache.next(now).unwrap();
+        cache.record(&b, read(None), now);
         assert_eq!(
-            (name(&register, "e").as_deref(), name(&register, "p").as_deref()),
+            (name(&cache, "e").as_deref(), name(&cache, "p").as_deref()),
             (Some("a"), Some("b"))
         );
     }
 
     #[test]
-    fn above_what_is_in_no_namespace_nothing_is_in_one() {
-        let (mut register, now) = (OwnerCache::new(RetryPolicy::default()), Instant::now());
-        register.put(pod("p", Some("a")));
-        let a = register.next(now).unwrap();
+    fn the_owner_of_a_cluster_scoped_object_is_cluster_scoped() {
+        let (mut cache, now) = (OwnerCache::new(RetryPolicy::default()), Instant::now());
+        cache.put(pod("p", Some("a")));
+        let a = cache.next(now).unwrap();
         assert_eq!(a.namespace, "ml");
-        register.answer(&a, OwnerLookup { is_namespaced: Some(false), above: Ok(Some(reference("b"))) }, now);
-        assert_eq!(register.next(now).unwrap().namespace, "");
+        cache.record(&a, OwnerLookup { is_namespaced: Some(false), above: Ok(Some(reference("b"))) }, now);
+        assert_eq!(cache.next(now).unwrap().namespace, "");
     }
 
     #[test]
-    fn troubles_are_told_once_for_each_kind() {
-        let (mut register, now) = (OwnerCache::new(RetryPolicy::default()), Instant::now());
-        register.replace(vec![pod("p", Some("a")), pod("q", Some("b")), pod("r", Some("c"))]);
+    fn errors_are_reported_once_for_each_kind() {
+        let (mut cache, now) = (OwnerCache::new(RetryPolicy::default()), Instant::now());
+        cache.replace(vec![pod("p", Some("a")), pod("q", Some("b")), pod("r", Some("c"))]);
         for failure in [ApiError::Denied("no".into()), ApiError::Denied("no".into()), ApiError::Gone] {
-            let claim = register.next(now).unwrap();
-            register.answer(&claim, failed(failure), now);
+            let owner_ref = cache.next(now).unwrap();
+            cache.record(&owner_ref, failed(failure), now);
         }
-        let troubles = register.troubles();
+        let troubles = cache.errors();
         assert_eq!(troubles.len(), 1, "{troubles:?}");
         assert_eq!(troubles[0].what, "owner of kind Job batch/v1: no");
     }

@@ -1,4 +1,4 @@
-//! From owner to owner, up to the top.
+//! The requests for the owners of pods, up to the top-level owner.
 
 use std::{sync::Arc, time::Instant};
 
@@ -10,20 +10,20 @@ use crate::{
     workload_watcher::WatcherShared,
 };
 
-/// How many questions are under way at once: one that hangs must not hold up the others.
+/// Concurrent requests: one that hangs must not delay the others.
 const MAX_CONCURRENT_REQUESTS: usize = 4;
 
-/// Asks for every owner that is not known yet, for ever.
+/// Gets every owner that is not known yet, forever.
 pub(crate) async fn resolve_owners(shared: &Arc<WatcherShared>) {
-    let mut asked = JoinSet::new();
+    let mut requests = JoinSet::new();
     loop {
-        let due = spawn_fetches(shared, &mut asked);
-        let has_room = asked.len() < MAX_CONCURRENT_REQUESTS;
+        let due = spawn_fetches(shared, &mut requests);
+        let has_room = requests.len() < MAX_CONCURRENT_REQUESTS;
         tokio::select! {
             () = shared.changed.notified() => {}
-            Some(done) = asked.join_next(), if !asked.is_empty() => {
-                if let Ok((claim, answer)) = done {
-                    shared.register().answer(&claim, answer, Instant::now());
+            Some(done) = requests.join_next(), if !requests.is_empty() => {
+                if let Ok((owner, lookup)) = done {
+                    shared.cache().record(&owner, lookup, Instant::now());
                 }
             }
             () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() && has_room => {}
@@ -31,19 +31,19 @@ pub(crate) async fn resolve_owners(shared: &Arc<WatcherShared>) {
     }
 }
 
-/// Asks for as many as there is room for. Tells when the next ones are due.
+/// Starts requests up to the limit. Returns when the next retry is due.
 fn spawn_fetches(
     shared: &Arc<WatcherShared>,
-    asked: &mut JoinSet<(NamespacedOwnerRef, OwnerLookup)>,
+    requests: &mut JoinSet<(NamespacedOwnerRef, OwnerLookup)>,
 ) -> Option<Instant> {
-    let mut register = shared.register();
-    while asked.len() < MAX_CONCURRENT_REQUESTS {
-        let Some(claim) = register.next(Instant::now()) else { break };
+    let mut cache = shared.cache();
+    while requests.len() < MAX_CONCURRENT_REQUESTS {
+        let Some(owner) = cache.next(Instant::now()) else { break };
         let shared = shared.clone();
-        asked.spawn(async move {
-            let answer = fetch_owner(&shared.client, &shared.kinds, &claim, shared.patience.answer).await;
-            (claim, answer)
+        requests.spawn(async move {
+            let lookup = fetch_owner(&shared.client, &shared.kinds, &owner, shared.retry_policy.answer).await;
+            (owner, lookup)
         });
     }
-    register.next_retry()
+    cache.next_retry()
 }

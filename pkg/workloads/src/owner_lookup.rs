@@ -1,4 +1,4 @@
-//! One step up: whose is the owner itself?
+//! One step of the owner chain: the owner of an owner.
 
 use std::time::Duration;
 
@@ -15,45 +15,45 @@ use crate::{
     rest_mapper::{RestMapper, RestMapping},
 };
 
-/// What is known of an owner.
+/// The result of getting an owner from the API server.
 #[derive(Debug)]
 pub(crate) struct OwnerLookup {
-    /// Whether its kind lives in namespaces, if the kind could be found.
+    /// Whether its kind is namespaced; `None` if the kind was not found.
     pub(crate) is_namespaced: Option<bool>,
-    /// What it says of its own owner.
+    /// Its own owner reference.
     pub(crate) above: Result<Option<OwnerRef>, ApiError>,
 }
 
-/// Asks for an owner.
+/// Gets an owner from the API server.
 pub(crate) async fn fetch_owner(
     client: &Client,
     kinds: &RestMapper,
-    claim: &NamespacedOwnerRef,
+    owner: &NamespacedOwnerRef,
     within: Duration,
 ) -> OwnerLookup {
     let mut is_namespaced = None;
-    let way = async {
-        let kind = kinds.find(client, &claim.reference.api_version, &claim.reference.kind).await?;
+    let lookup = async {
+        let kind = kinds.find(client, &owner.reference.api_version, &owner.reference.kind).await?;
         is_namespaced = Some(kind.is_namespaced);
-        owner_of(client, &kind, claim).await
+        owner_of(client, &kind, owner).await
     };
-    let above = timeout(within, quietly(way)).await.unwrap_or(Err(ApiError::Silent(within)));
+    let above = timeout(within, quietly(lookup)).await.unwrap_or(Err(ApiError::Timeout(within)));
     OwnerLookup { is_namespaced, above }
 }
 
 async fn owner_of(
     client: &Client,
     kind: &RestMapping,
-    claim: &NamespacedOwnerRef,
+    owner: &NamespacedOwnerRef,
 ) -> Result<Option<OwnerRef>, ApiError> {
-    let api: Api<DynamicObject> = match (kind.is_namespaced, claim.namespace.as_str()) {
-        (true, "") => return Err(ApiError::Gone), // what is in no namespace cannot be owned by what is in one
+    let api: Api<DynamicObject> = match (kind.is_namespaced, owner.namespace.as_str()) {
+        (true, "") => return Err(ApiError::Gone), // the owner of a cluster-scoped object is cluster-scoped
         (true, namespace) => Api::namespaced_with(client.clone(), namespace, &kind.resource),
         (false, _) => Api::all_with(client.clone(), &kind.resource),
     };
-    // Any version will do: the API server answers from memory. Another object of that name has another UID.
-    let object = api.get_metadata_with(&claim.reference.name, &GetParams::any()).await?;
-    if object.metadata.uid.as_deref() != Some(&claim.reference.uid) {
+    // resourceVersion=0: from the watch cache. Another object with the same name has another UID.
+    let object = api.get_metadata_with(&owner.reference.name, &GetParams::any()).await?;
+    if object.metadata.uid.as_deref() != Some(&owner.reference.uid) {
         return Err(ApiError::Gone);
     }
     Ok(OwnerRef::of(&object.metadata))

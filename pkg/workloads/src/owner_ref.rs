@@ -1,11 +1,11 @@
-//! What an object says of its owner.
+//! Owner references of objects.
 
 use kube::core::ObjectMeta;
 
-/// Longer than any name that the API server takes.
+/// Maximum length of a name in Kubernetes.
 const MAX_NAME_LEN: usize = 253;
 
-/// An owner as an object names it.
+/// A validated owner reference of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct OwnerRef {
     /// `apps/v1`, or `v1` for the core group.
@@ -15,24 +15,24 @@ pub(crate) struct OwnerRef {
     pub(crate) uid: String,
 }
 
-/// What an object in some namespace says of its owner. Only together they tell who is meant.
+/// An owner reference with the namespace of the object that contains it. Both are needed to identify the owner.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct NamespacedOwnerRef {
-    /// That of the object below; empty if it has none.
+    /// The namespace of the object with the reference; empty if it is cluster-scoped.
     pub(crate) namespace: String,
     pub(crate) reference: OwnerRef,
 }
 
 impl OwnerRef {
-    /// The owner that controls the object, else the first. One that could not be a part of a URL is none: whoever may
-    /// make a pod may write what he likes.
+    /// Returns the controller of the object, else its first owner; `None` if its fields cannot be part of a URL. Any user who
+    /// can create pods can write arbitrary references.
     pub(crate) fn of(metadata: &ObjectMeta) -> Option<Self> {
         let owners = metadata.owner_references.as_deref().unwrap_or_default();
         let owner = owners.iter().find(|owner| owner.controller == Some(true)).or(owners.first())?;
         let (group, version) = owner.api_version.split_once('/').unwrap_or(("", &owner.api_version));
-        let is_good = (group.is_empty() || is_name(group))
+        let is_valid = (group.is_empty() || is_name(group))
             && [version, &owner.kind, &owner.name, &owner.uid].into_iter().all(is_name);
-        is_good.then(|| Self {
+        is_valid.then(|| Self {
             api_version: owner.api_version.clone(),
             kind: owner.kind.clone(),
             name: owner.name.clone(),
@@ -42,8 +42,8 @@ impl OwnerRef {
 }
 
 fn is_name(text: &str) -> bool {
-    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
-    !text.is_empty() && text.len() <= MAX_NAME_LEN && !matches!(text, "." | "..") && text.bytes().all(is_good)
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
+    !text.is_empty() && text.len() <= MAX_NAME_LEN && !matches!(text, "." | "..") && text.bytes().all(is_valid)
 }
 
 #[cfg(test)]
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_lead_a_request_elsewhere_is_no_reference() {
+    fn a_reference_that_could_change_the_request_path_is_ignored() {
         for (field, bad) in [
             ("name", "../secrets/x"),
             ("name", ".."),

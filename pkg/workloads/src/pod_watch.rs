@@ -1,4 +1,4 @@
-//! The pods of this node, as they come and go.
+//! The watch of the pods of this node.
 
 use std::{pin::pin, time::Duration};
 
@@ -16,14 +16,14 @@ use crate::{
     workload_watcher::WatcherShared,
 };
 
-/// How long the API server may keep a watch open, in seconds.
+/// `timeoutSeconds` of a watch request.
 const WATCH_TIMEOUT_SECONDS: u32 = 290;
-/// Nothing came for so long: the connection is dead.
+/// Time without an event after which the connection counts as dead.
 const WATCH_IDLE_TIMEOUT: Duration = Duration::from_secs(WATCH_TIMEOUT_SECONDS as u64 + 10);
-/// On the API server's copy of a static pod: the UID by which the node knows it.
+/// The annotation of the mirror pod of a static pod: the UID that the kubelet uses.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// Keeps the register of pods true, for ever.
+/// Keeps the pods in the cache up to date, forever.
 pub(crate) async fn watch_pods(shared: &WatcherShared) {
     let mut watch = PodWatch::of(shared);
     loop {
@@ -31,14 +31,14 @@ pub(crate) async fn watch_pods(shared: &WatcherShared) {
             Ok(()) => {}
             Err(ApiError::Expired) => watch.version = None,
             Err(failure) => {
-                // It spoke, and said no: it may be another server than before.
-                if !matches!(failure, ApiError::Silent(_)) {
+                // The server has refused the request. It may be another one than before: list the pods again.
+                if !matches!(failure, ApiError::Timeout(_)) {
                     watch.version = None;
                 }
                 shared.set_watch_failure(Some(failure));
             }
         }
-        sleep(watch.pause.next(shared.patience.longest_pause)).await;
+        sleep(watch.backoff.next(shared.retry_policy.longest_pause)).await;
     }
 }
 
@@ -46,9 +46,9 @@ struct PodWatch<'a> {
     shared: &'a WatcherShared,
     pods: Api<DynamicObject>,
     selector: String,
-    /// Up to where all is known; `None`: not even which pods there are.
+    /// The resourceVersion up to which events were received; `None` before the first list.
     version: Option<String>,
-    pause: Backoff,
+    backoff: Backoff,
 }
 
 impl<'a> PodWatch<'a> {
@@ -59,11 +59,11 @@ impl<'a> PodWatch<'a> {
             pods: Api::all_with(shared.client.clone(), &ApiResource::from_gvk_with_plural(&kind, "pods")),
             selector: format!("spec.nodeName={}", shared.node),
             version: None,
-            pause: Backoff::starting_with(shared.patience.first_pause),
+            backoff: Backoff::starting_with(shared.retry_policy.first_pause),
         }
     }
 
-    /// Follows what happens until the API server ends it, which it does every few minutes.
+    /// Runs one watch until the API server ends it, which happens every few minutes. Lists the pods first if necessary.
     async fn run_watch(&mut self) -> Result<(), ApiError> {
         let mut version = match self.version.take() {
             Some(version) => version,
@@ -75,17 +75,17 @@ impl<'a> PodWatch<'a> {
     }
 
     async fn list(&self) -> Result<String, ApiError> {
-        // From the API server's memory, which has an index of pods by node: no load on etcd.
+        // resourceVersion=0: from the watch cache of the API server, without load on etcd.
         let params = ListParams::default().fields(&self.selector).match_any();
         let list = self.with_timeout(self.pods.list_metadata(&params)).await?;
         if list.items.is_empty() {
             tracing::warn!(
-                "Kubernetes has no pod on node {}; if it calls this node otherwise, say --node-name",
+                "the API server has no pods on node {}; if the node has another name in Kubernetes, set --node-name",
                 self.shared.node
             );
         }
-        let pods = list.items.into_iter().filter_map(|pod| seen(pod.metadata)).collect();
-        self.shared.register().replace(pods);
+        let pods = list.items.into_iter().filter_map(|pod| watched_pod(pod.metadata)).collect();
+        self.shared.cache().replace(pods);
         self.shared.changed.notify_one();
         list.metadata
             .resource_version
@@ -100,24 +100,24 @@ impl<'a> PodWatch<'a> {
             match event? {
                 WatchEvent::Added(pod) | WatchEvent::Modified(pod) => {
                     advance(version, &pod.metadata);
-                    seen(pod.metadata).into_iter().for_each(|pod| self.shared.register().put(pod));
+                    watched_pod(pod.metadata).into_iter().for_each(|pod| self.shared.cache().put(pod));
                 }
                 WatchEvent::Deleted(pod) => {
                     advance(version, &pod.metadata);
-                    seen(pod.metadata).into_iter().for_each(|pod| self.shared.register().remove(&pod.uid));
+                    watched_pod(pod.metadata).into_iter().for_each(|pod| self.shared.cache().remove(&pod.uid));
                 }
                 WatchEvent::Bookmark(bookmark) => *version = bookmark.metadata.resource_version,
                 WatchEvent::Error(status) => return Err(kube::Error::Api(status).into()),
             }
-            self.pause.reset();
+            self.backoff.reset();
             self.shared.changed.notify_one();
         }
         Ok(())
     }
 
     async fn with_timeout<T>(&self, answer: impl Future<Output = kube::Result<T>>) -> Result<T, ApiError> {
-        let within = self.shared.patience.answer;
-        timeout(within, quietly(answer)).await.map_err(|_| ApiError::Silent(within))?.map_err(ApiError::from)
+        let within = self.shared.retry_policy.answer;
+        timeout(within, quietly(answer)).await.map_err(|_| ApiError::Timeout(within))?.map_err(ApiError::from)
     }
 }
 
@@ -127,7 +127,7 @@ fn advance(version: &mut String, metadata: &ObjectMeta) {
     }
 }
 
-fn seen(metadata: ObjectMeta) -> Option<WatchedPod> {
+fn watched_pod(metadata: ObjectMeta) -> Option<WatchedPod> {
     let owner = OwnerRef::of(&metadata);
     let mirrored = metadata.annotations.and_then(|mut all| all.remove(MIRROR)).filter(|uid| is_hash(uid));
     Some(WatchedPod {
@@ -138,7 +138,8 @@ fn seen(metadata: ObjectMeta) -> Option<WatchedPod> {
     })
 }
 
-/// Whether it is a static pod's UID. Whoever makes a pod may write annotations, but must not speak for another's UUID.
+/// Whether it is the UID of a static pod: a hash. Any user who can create pods can write the annotation, but must not be able
+/// to claim the UUID of another pod.
 fn is_hash(uid: &str) -> bool {
     uid.len() == 32 && uid.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

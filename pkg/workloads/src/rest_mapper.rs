@@ -1,4 +1,4 @@
-//! Where objects of a kind are found.
+//! The REST resources of kinds, by discovery.
 
 use std::{
     collections::HashMap,
@@ -12,25 +12,25 @@ use kube::{
 
 use crate::api_error::ApiError;
 
-/// How many groups are remembered. Pods may name groups that do not exist, but those are not remembered.
+/// Maximum number of cached group versions. Groups that do not exist are not cached.
 const MAX_API_GROUPS: usize = 64;
 
-/// Where objects of a kind are found.
+/// The REST resource of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RestMapping {
     pub(crate) resource: ApiResource,
     pub(crate) is_namespaced: bool,
 }
 
-/// The kinds of the groups that were asked for, each group once.
+/// A cache of the kinds in each group version.
 #[derive(Debug, Default)]
 pub(crate) struct RestMapper {
     groups: Mutex<HashMap<String, Arc<HashMap<String, RestMapping>>>>,
 }
 
 impl RestMapper {
-    /// The kind of that name in a version of a group, like `apps/v1`. A group that lacks it is asked anew: the
-    /// definition may have come since.
+    /// Returns the resource of a kind in a group version, like `apps/v1`. If the cached group lacks the kind, the group is
+    /// requested again, because a CustomResourceDefinition may have been created since.
     pub(crate) async fn find(
         &self,
         client: &Client,
@@ -71,7 +71,7 @@ async fn fetch_resources(
         other => other,
     })?;
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    // `pods/status` is a part of a pod, and may have a kind of its own.
+    // Subresources like `pods/status` may have other kinds.
     let whole = list.resources.into_iter().filter(|resource| !resource.name.contains('/'));
     let kinds = whole.map(|resource| {
         let kind = GroupVersionKind::gvk(group, version, &resource.kind);

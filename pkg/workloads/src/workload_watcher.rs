@@ -1,4 +1,4 @@
-//! What the exporter asks.
+//! The resolver that the exporter uses.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -14,16 +14,16 @@ use crate::{
     rest_mapper::RestMapper,
 };
 
-/// How long the API server is waited for, and when it is asked again.
+/// Timeout and backoff of requests to the API server.
 #[derive(Debug, Clone, Copy)]
 pub struct RetryPolicy {
-    /// How long one answer may take.
+    /// Timeout of a request.
     pub answer: Duration,
-    /// How long to wait after a first failure. Pauses double from there.
+    /// Delay after the first failure. It doubles with each further failure.
     pub first_pause: Duration,
-    /// How long to wait at most before trying again what may work again any time.
+    /// Maximum delay after a temporary failure.
     pub longest_pause: Duration,
-    /// How long to wait at most after a refusal, or when there is no such owner.
+    /// Maximum delay after a definite failure: access is denied, or the owner does not exist.
     pub longest_refusal: Duration,
 }
 
@@ -38,7 +38,7 @@ impl Default for RetryPolicy {
     }
 }
 
-/// Watches the pods of a node, and learns which workloads they belong to. Ends when dropped.
+/// Watches the pods of a node and resolves their workloads. The watch stops on drop.
 #[derive(Debug)]
 pub struct WorkloadWatcher {
     shared: Arc<WatcherShared>,
@@ -48,29 +48,29 @@ pub struct WorkloadWatcher {
 pub(crate) struct WatcherShared {
     pub(crate) client: Client,
     pub(crate) node: String,
-    pub(crate) patience: RetryPolicy,
+    pub(crate) retry_policy: RetryPolicy,
     pub(crate) kinds: RestMapper,
-    /// There may be owners to ask for.
+    /// Notified if there may be owners to get.
     pub(crate) changed: Notify,
-    register: Mutex<OwnerCache>,
+    cache: Mutex<OwnerCache>,
     watch_failure: Mutex<Option<ApiError>>,
 }
 
 impl WorkloadWatcher {
-    /// Starts to watch the pods of a node, by the name it has in Kubernetes. Must be called in a runtime; the API
-    /// server need not be there yet.
-    pub fn start(client: Client, node: String, patience: RetryPolicy) -> Self {
+    /// Starts to watch the pods of the node with this name in Kubernetes. Must be called in a Tokio runtime. The API
+    /// server does not have to be available yet.
+    pub fn start(client: Client, node: String, retry_policy: RetryPolicy) -> Self {
         let shared = Arc::new(WatcherShared {
             client,
             node,
-            patience,
+            retry_policy,
             kinds: RestMapper::default(),
             changed: Notify::new(),
-            register: Mutex::new(OwnerCache::new(patience)),
+            cache: Mutex::new(OwnerCache::new(retry_policy)),
             watch_failure: Mutex::new(None),
         });
-        let theirs = shared.clone();
-        let work = async move { tokio::join!(watch_pods(&theirs), resolve_owners(&theirs)) };
+        let of_task = shared.clone();
+        let work = async move { tokio::join!(watch_pods(&of_task), resolve_owners(&of_task)) };
         let task = tokio::spawn(work).abort_handle();
         Self { shared, task }
     }
@@ -84,27 +84,27 @@ impl Drop for WorkloadWatcher {
 
 impl WorkloadResolver for WorkloadWatcher {
     fn owner(&self, pod: &PodInfo) -> Option<Arc<Workload>> {
-        self.shared.register().owner(pod)
+        self.shared.cache().owner(pod)
     }
 
-    fn troubles(&self) -> Vec<CollectError> {
-        let mut troubles = self.shared.register().troubles();
-        troubles.extend(self.shared.watch_trouble());
+    fn errors(&self) -> Vec<CollectError> {
+        let mut troubles = self.shared.cache().errors();
+        troubles.extend(self.shared.watch_error());
         troubles
     }
 }
 
 impl WatcherShared {
-    /// Nobody keeps it over a wait.
-    pub(crate) fn register(&self) -> MutexGuard<'_, OwnerCache> {
-        self.register.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Locks the cache. The guard must not be held across an await.
+    pub(crate) fn cache(&self) -> MutexGuard<'_, OwnerCache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn set_watch_failure(&self, failure: Option<ApiError>) {
         *self.watch_failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
     }
 
-    fn watch_trouble(&self) -> Option<CollectError> {
+    fn watch_error(&self) -> Option<CollectError> {
         let failure = self.watch_failure.lock().unwrap_or_else(PoisonError::into_inner);
         let failure = failure.as_ref()?;
         let what = format!("pods of node {} from the API server: {failure}", self.node);
@@ -114,9 +114,9 @@ impl WatcherShared {
 
 impl std::fmt::Debug for WatcherShared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared")
+        f.debug_struct("WatcherShared")
             .field("node", &self.node)
-            .field("patience", &self.patience)
+            .field("retry_policy", &self.retry_policy)
             .finish_non_exhaustive()
     }
 }

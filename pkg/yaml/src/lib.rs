@@ -1,7 +1,7 @@
 //! YAML text as JSON values.
 //!
-//! The parser gives events and never recurses; this module builds values from them with a stack of its own
-//! and counts what it builds, so neither deep nesting nor aliases of aliases can exhaust the process.
+//! The parser returns events and does not recurse. This module builds values from them with an explicit stack and counts
+//! them, so that neither deep nesting nor nested aliases can exhaust memory.
 
 #![forbid(unsafe_code)]
 
@@ -10,54 +10,54 @@ use std::{borrow::Cow, collections::HashMap, mem};
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 use serde_json::{Map, Value};
 
-/// The deepest nesting that is read.
+/// Maximum depth of nested lists and mappings.
 const MAX_DEPTH: usize = 64;
-/// The most values in one text, aliases counted as often as they are used and long texts as several.
+/// Maximum number of values in one text. Aliases count at each use, and long strings as several values.
 const MAX_VALUES: usize = 1_000_000;
 
-/// Why a text cannot be read as YAML. `line` counts from 1.
+/// Why a text cannot be parsed as YAML.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidYaml {
-    /// The text is no YAML.
+    /// The text is not valid YAML.
     #[error("line {line}: {info}")]
     Syntax {
-        /// Where.
+        /// The line number, from 1.
         line: usize,
-        /// What the parser says.
+        /// The message of the parser.
         info: String,
     },
-    /// A mapping has one key twice.
-    #[error("line {line}: key {key:?} is there twice; remove one")]
+    /// A mapping has a duplicate key.
+    #[error("line {line}: duplicate key {key:?}; remove one")]
     DuplicateKey {
-        /// Where.
+        /// The line number, from 1.
         line: usize,
-        /// The key.
+        /// The duplicate key.
         key: String,
     },
-    /// A key is no plain value.
-    #[error("line {line}: a mapping's key must be a text")]
+    /// A key is not a scalar.
+    #[error("line {line}: a mapping key must be a string")]
     Key {
-        /// Where.
+        /// The line number, from 1.
         line: usize,
     },
-    /// An alias has no anchor, or stands inside it.
+    /// An alias has no anchor, or is inside its own anchor.
     #[error("line {line}: alias without a complete anchor")]
     Alias {
-        /// Where.
+        /// The line number, from 1.
         line: usize,
     },
-    /// Nested too deeply or, with its aliases, too large.
+    /// The nesting is too deep, or the text with expanded aliases is too large.
     #[error("line {line}: more than {MAX_DEPTH} levels or {MAX_VALUES} values")]
     TooLarge {
-        /// Where.
+        /// The line number, from 1.
         line: usize,
     },
 }
 
-/// The documents of a text, empty ones left out.
+/// Parses all documents of a text. Empty documents are skipped.
 ///
 /// # Errors
-/// The text is no YAML, or more than is read.
+/// [`InvalidYaml`]: the text is not valid YAML, or exceeds the limits.
 pub fn documents(text: &str) -> Result<Vec<Value>, InvalidYaml> {
     let mut parser = Parser::new_from_str(text);
     let mut composer = Composer::default();
@@ -72,17 +72,17 @@ pub fn documents(text: &str) -> Result<Vec<Value>, InvalidYaml> {
     Ok(composer.documents)
 }
 
-/// A list or mapping that is not yet complete.
+/// A list or mapping that is not complete yet.
 struct OpenCollection {
     anchor: usize,
     node: OpenNode,
-    /// How many values it has so far, itself included.
+    /// The number of values so far, including itself.
     size: usize,
 }
 
 enum OpenNode {
     List(Vec<Value>),
-    /// With the key whose value comes next.
+    /// The second field is the key whose value follows.
     Mapping(Map<String, Value>, Option<String>),
 }
 
@@ -150,7 +150,7 @@ impl Composer {
         if self.values > MAX_VALUES { Err(InvalidYaml::TooLarge { line: self.line }) } else { Ok(()) }
     }
 
-    /// Keeps a copy for aliases; 0 is "no anchor". The copy counts as well: anchors can be nested.
+    /// Stores a copy for aliases; anchor 0 means none. The copy counts too, because anchors can be nested.
     fn remember(&mut self, value: &Value, anchor: usize, size: usize) -> Result<(), InvalidYaml> {
         if anchor != 0 {
             self.count(size)?;
@@ -159,7 +159,7 @@ impl Composer {
         Ok(())
     }
 
-    /// Puts a complete value where it belongs.
+    /// Adds a complete value to the innermost open list or mapping, or to the documents.
     fn place(&mut self, value: Value, size: usize) -> Result<(), InvalidYaml> {
         let line = self.line;
         let Some(open) = self.open.last_mut() else {
@@ -191,7 +191,7 @@ fn key_text(value: Value) -> Option<String> {
     }
 }
 
-/// The value of a scalar by YAML 1.2's core schema.
+/// Returns the value of a scalar by the core schema of YAML 1.2.
 fn scalar(text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>) -> Value {
     let is_text = tag.is_some_and(|tag| tag.is_yaml_core_schema() && tag.suffix == "str");
     if style != ScalarStyle::Plain || is_text {
@@ -201,7 +201,7 @@ fn scalar(text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>) -> Value {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
         "true" | "True" | "TRUE" => Value::Bool(true),
         "false" | "False" | "FALSE" => Value::Bool(false),
-        // JSON's numbers; YAML's other spellings (0x10, .5, inf) mean nothing in a pool.
+        // Only JSON numbers: other notations of YAML (0x10, .5, inf) are not used in pools.
         plain => serde_json::from_str(plain).map_or_else(|_| Value::String(text.into_owned()), Value::Number),
     }
 }
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manifest_reads_as_its_json_form() {
+    fn a_manifest_is_equal_to_its_json_form() {
         let text = "# a pool\nkind: SpiderIPPool\nspec:\n  ips: [10.0.0.1, \"10.0.0.3\"]\n  default: true\n  vlan: 0\n  \
                     gateway:\n  routes:\n  - dst: 10.0.0.0/8\n    gw: '10.0.0.254'\n---\n---\nplain\n...\n";
         let spec = json!({"ips": ["10.0.0.1", "10.0.0.3"], "default": true, "vlan": 0, "gateway": null,
@@ -268,14 +268,14 @@ mod tests {
     }
 
     #[test]
-    fn a_key_there_twice_is_refused() {
+    fn a_duplicate_key_is_refused() {
         let error = documents("a: 1\na: 2").unwrap_err();
-        assert_eq!(error.to_string(), "line 2: key \"a\" is there twice; remove one");
+        assert_eq!(error.to_string(), "line 2: duplicate key \"a\"; remove one");
         assert!(matches!(documents("[1]: 2"), Err(InvalidYaml::Key { line: 1 })));
     }
 
     #[test]
-    fn what_is_no_yaml_names_the_line() {
+    fn syntax_errors_contain_the_line() {
         assert!(documents("a: 1\nb: [1\nc: }").unwrap_err().to_string().starts_with("line "));
     }
 

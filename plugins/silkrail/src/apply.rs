@@ -1,4 +1,4 @@
-//! `silkrail apply`: makes a node as its file says.
+//! `silkrail apply`: configures a node as described by its node file.
 
 mod report;
 
@@ -21,11 +21,11 @@ use sysfs::Sysfs;
 
 use crate::exit::{CommandError, CommandExit, GUID_FILE, NODE_FILE};
 
-/// Make the node as its file says: RDMA mode, VFs, MTUs
+/// Configure the node as described by a node file: RDMA mode, VFs, MTUs
 ///
-/// What is right already is not touched, so it may run at every boot and at any time. VFs in use are never removed, and
-/// PFs that the file does not name never touched. VFs get their addresses and settings before their driver, so that
-/// their RDMA devices have a GUID. A run that was killed is finished by the next.
+/// Only differences are changed, so the command can run at every boot and at any time. VFs in use are never removed, and
+/// PFs that the file does not match are never changed. VFs get their addresses and settings before their driver is bound,
+/// so that their RDMA devices have a GUID. If a run is killed, the next one completes it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ApplyArgs {
@@ -36,22 +36,22 @@ pub(crate) struct ApplyArgs {
     how: ApplyOptions,
 }
 
-/// How changes are made.
+/// The options of commands that change PFs and VFs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ApplyOptions {
-    /// Show what would be done, and do nothing
+    /// Show what would be done, without doing it
     #[arg(long, visible_alias = "plan")]
     pub(crate) dry_run: bool,
-    /// Remove VFs to make another number of them; never those in use
+    /// Delete and recreate VFs if their number differs; refused for VFs in use
     #[arg(long)]
     pub(crate) allow_recreate: bool,
     /// Change PFs even if the node's own traffic may run over them
     #[arg(long)]
     pub(crate) force_pf: bool,
-    /// How long firmware may take for one write
+    /// Timeout of one write to the kernel, which may wait for firmware
     #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) timeout: u64,
-    /// End with 11 if something was changed
+    /// Exit with status 11 if something was changed
     #[arg(long)]
     pub(crate) detailed_exitcode: bool,
     /// Print JSON
@@ -65,34 +65,34 @@ pub(crate) struct ApplyOptions {
 const EXAMPLES: &str = "\
 Examples:
   silkrail apply --dry-run                 what would be done to this node
-  silkrail apply                           do what /etc/silkrail/node.yaml says
+  silkrail apply                           apply /etc/silkrail/node.yaml
   silkrail apply node.yaml --allow-recreate
 
 A node file:
-  rdmaMode: exclusive                      # or shared; left as it is without
+  rdmaMode: exclusive                      # or shared; unchanged if omitted
   pfs:
     - match: {link: ens6f0np0}             # or pci, rdma, vendor, device, driver
       vfs: 8
-      mtu: 9000                            # of the PF; left as it is without
+      mtu: 9000                            # of the PF; unchanged if omitted
       vf: {mac: stable, trust: true, spoofCheck: false, linkState: auto, mtu: 9000}
     - match: {vendor: '15b3', device: '101d'}
       vfs: 4
-      optional: true                       # such a PF may be missing
-      externallyManaged: false             # true: only compare
-      force: false                         # true: as with --force-pf
+      optional: true                       # not an error if there is no such PF
+      externallyManaged: false             # true: compare only
+      force: false                         # true: like --force-pf
     - match: {rdma: ibp1s0}                # InfiniBand: VFs have GUIDs
       vfs: 4
-      vf: {guid: stable}                   # or keep, or file: those of guidFile
+      vf: {guid: stable}                   # or keep, or file: from guidFile
   # guidFile: /etc/sriov-operator/infiniband/guids
 
 Exit status:
-  0   the node is as the file says
-  1   an error; what was done stays, and the next run goes on from there
-  2   wrong usage, a wrong file, or more PFs or VFs than there are; the other PFs are made all the same
+  0   the node is as described by the file
+  1   an error; completed steps stay, and the next run continues from there
+  2   wrong usage, an invalid file, a PF that does not exist, or too many VFs; the other PFs are still configured
   3   refused: VFs are in use, would have to be recreated, or the node depends on the PF
   4   not supported: no RDMA or no SR-IOV
-  5   firmware or another run did not answer in time
-  10  a reboot (or an idle node) is needed for the RDMA mode
+  5   timed out waiting for firmware or for another run
+  10  a reboot (or an idle node) is required for the RDMA mode
   11  something was changed (with --detailed-exitcode)";
 
 impl ApplyArgs {
@@ -127,7 +127,7 @@ fn guids(path: &Path) -> Result<GuidFile, CommandError> {
 }
 
 impl ApplyOptions {
-    /// Makes the node as a file says, or shows what that would be.
+    /// Applies a node file, or prints the plan if `--dry-run` is set.
     pub(crate) fn apply(
         &self,
         root: &Path,
@@ -139,31 +139,34 @@ impl ApplyOptions {
         let system = system(&node, self.timeout)?;
         let consent = ApplyPermissions { recreate: self.allow_recreate, force: self.force_pf };
         let apply = Apply { file, mark, node, consent, system };
-        let told = Mutex::default();
-        let report =
-            if self.dry_run { apply.preview()? } else { apply.run(&|pf, step| tell(&told, pf, step))? };
+        let printed = Mutex::default();
+        let report = if self.dry_run {
+            apply.preview()?
+        } else {
+            apply.run(&|pf, step| print_step(&printed, pf, step))?
+        };
         report::print(&report, self.json, out)?;
         Ok(report::exit(&report, self.detailed_exitcode))
     }
 }
 
-/// Says what is done, in one line for what is done to each VF.
-fn tell(told: &Mutex<BTreeSet<(PciAddress, String)>>, pf: &PfPlan, step: PfStep) {
-    let is_new = told.lock().is_ok_and(|mut told| told.insert((pf.pci, step.kind())));
+/// Prints a step to stderr. A step of the VFs of a PF is printed once, not per VF.
+fn print_step(printed: &Mutex<BTreeSet<(PciAddress, String)>>, pf: &PfPlan, step: PfStep) {
+    let is_new = printed.lock().is_ok_and(|mut printed| printed.insert((pf.pci, step.kind())));
     if is_new {
-        let whose = if step.vf().is_some() { "VFs: " } else { "" };
-        eprintln!("{}: {whose}{}", pf.name, step.kind());
+        let prefix = if step.vf().is_some() { "VFs: " } else { "" };
+        eprintln!("{}: {prefix}{}", pf.name, step.kind());
     }
 }
 
-/// The node's hardware, for which every attribute is written by a process of its own, which has `seconds` for it.
+/// Returns the node's hardware. A child process writes each sysfs attribute, with a timeout of `seconds`.
 pub(crate) fn system(node: &NodePaths, seconds: u64) -> Result<SysfsBackend, io::Error> {
     let writer = vec![env::current_exe()?, "--root".into(), node.root.clone(), "write-attribute".into()];
     Ok(SysfsBackend { sysfs: node.sysfs(), writer, limit: Duration::from_secs(seconds) })
 }
 
-/// Write an attribute of a PCI function: the kernel cannot be interrupted in it, so `apply` has it done by a process of
-/// its own
+/// Write a sysfs attribute of a PCI function. Such a write cannot be interrupted, so `apply` starts a child process for
+/// it
 #[derive(Debug, clap::Args)]
 pub(crate) struct WriteAttribute {
     path: PathBuf,

@@ -1,4 +1,4 @@
-//! `silkrail completion`: what a shell completes the command line with.
+//! `silkrail completion`: completion scripts for shells.
 
 use std::io::Write;
 
@@ -10,11 +10,11 @@ use clap_complete::{
 
 use crate::exit::{CommandError, CommandExit};
 
-/// Print what a shell completes this command with
+/// Print a completion script for a shell
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CompletionArgs {
-    /// For which shell
+    /// The shell that will load the script
     shell: Shell,
 }
 

@@ -180,9 +180,10 @@ mod tests {
     fn the_text_output_has_errors_first_with_evidence_and_remedy() {
         let mut out = Vec::new();
         print(&DoctorReport::of(vec![finding(Severity::Info), finding(Severity::Error)]), &mut out).unwrap();
-        let expected = "ERRORS\n  eth0: it is down  [link-down]\n      mlx5_0 port 1: DOWN\n      remedy: ip link set eth0 up\n\n\
-                        INFORMATION\n  eth0: it is down  [link-down]\n      mlx5_0 port 1: DOWN\n      remedy: ip link set \
-                        eth0 up\n\n1 error, 0 warnings, 1 informational\n";
+        let expected = "ERRORS\n  eth0: it is down  [link-down]\n      mlx5_0 port 1: DOWN\n      \
+                        remedy: ip link set eth0 up\n\nINFORMATION\n  eth0: it is down  [link-down]\n      \
+                        mlx5_0 port 1: DOWN\n      remedy: ip link set eth0 up\n\n\
+                        1 error, 0 warnings, 1 informational\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 

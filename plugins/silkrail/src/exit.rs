@@ -1,4 +1,4 @@
-//! How a command ends.
+//! Exit statuses of the commands, and the errors behind them.
 
 use std::{
     io,
@@ -6,43 +6,43 @@ use std::{
     process::ExitCode,
 };
 
-/// What `--help` says of it.
+/// The list of exit statuses at the end of `--help`.
 pub(crate) const HELP: &str = "\
 Exit status:
   0   done, or nothing to do
   1   an error
   2   wrong usage
-  3   refused, or something could not be taken back
-  4   not supported: no RDMA or no SR-IOV on this node, or a kernel too old
-  5   a time limit passed
-  6   something was found to be wrong
-  10  a reboot (or an idle node) is needed
+  3   refused, or a change could not be reverted
+  4   not supported: no RDMA or no SR-IOV on this node, or the kernel is too old
+  5   timed out
+  6   a check found a problem
+  10  a reboot (or an idle node) is required
   11  something was changed (with --detailed-exitcode)";
 
-/// The exit status of a command that did what it could.
+/// The exit status of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CommandExit {
     /// Done, or nothing to do.
     Done = 0,
     /// An error.
     Failed = 1,
-    /// What is wanted makes no sense: wrong usage, or a wrong file.
+    /// Wrong usage, or an input file that is not valid.
     Wrong = 2,
-    /// Refused, because something is in use; or something could not be taken back.
+    /// Refused because something is in use, or a change could not be reverted.
     Refused = 3,
-    /// No RDMA on this node, or a kernel too old.
+    /// No RDMA or no SR-IOV on this node, or the kernel is too old.
     Unsupported = 4,
-    /// A time limit passed.
+    /// A timeout expired, for example while another run held a lock.
     TimedOut = 5,
-    /// What was asked for was done, and found something wrong.
+    /// The command ran and found a problem.
     Found = 6,
-    /// A reboot, or an idle node, is needed.
+    /// A reboot, or an idle node, is required.
     NeedsReboot = 10,
-    /// Something was changed, and the caller asked to be told.
+    /// Something was changed; only with `--detailed-exitcode`.
     Changed = 11,
 }
 
-/// A command that could not do it. Wrong usage (2) is found by clap.
+/// Why a command failed. Wrong usage (exit status 2) is reported by clap instead.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandError {
     #[error(transparent)]
@@ -77,9 +77,11 @@ pub(crate) enum CommandError {
     StateFile(#[from] statefile::Error),
     #[error(transparent)]
     Install(#[from] installer::Error),
-    #[error("which file is this program? {0}; name the directory of the executables with --from")]
+    #[error(
+        "cannot determine the path of this program: {0}; specify the directory of the executables with --from"
+    )]
     WhereAmI(#[source] io::Error),
-    #[error("write {}: {source}", path.display())]
+    #[error("cannot write {}: {source}", path.display())]
     ManPage { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Check(#[from] ::check::Error),
@@ -87,46 +89,46 @@ pub(crate) enum CommandError {
     Governor(#[from] cpufreq::Error),
     #[error(transparent)]
     Incomparable(#[from] ::check::comparison::CompareError),
-    #[error("{0} is named twice")]
+    #[error("{0} is specified twice")]
     NodeTwice(String),
-    /// Whoever had it written says which.
-    #[error("the kernel's answer: {0}")]
+    /// The parent process adds the path of the attribute.
+    #[error("the kernel returned an error: {0}")]
     Attribute(#[source] io::Error),
-    #[error("{0} is this node for each node ({1}); name it by an address that the others reach it by")]
+    #[error("{0} resolves to a loopback address ({1}); specify an address at which the other nodes reach it")]
     Loopback(String, std::net::IpAddr),
-    #[error("write the output: {0}")]
+    #[error("failed to write the output: {0}")]
     Output(#[from] io::Error),
 }
 
-/// Why a file that was to be read was not, and what to do.
+/// The message for an input file that cannot be read, with a remedy.
 fn no_file(what: &str, path: &Path, source: &io::Error) -> String {
     let path = path.display();
     if source.kind() != io::ErrorKind::NotFound {
-        return format!("read {path}: {source}; expected a file with YAML, the {what}");
+        return format!("cannot read {path}: {source}; expected a YAML file, the {what}");
     }
     let remedy = match what {
         NODE_FILE => {
-            "write one (`silkrail apply --help` shows what is in it), or name another: silkrail apply FILE"
+            "create it (`silkrail apply --help` shows an example), or specify another: silkrail apply FILE"
         }
-        GUID_FILE => "write it, or correct guidFile in the node file",
-        _ => "name a file that is there",
+        GUID_FILE => "create it, or correct guidFile in the node file",
+        _ => "specify an existing file",
     };
     format!("there is no {what} {path}: {remedy}")
 }
 
-/// What a PF is called, and which there are.
+/// The ways to name a PF, and the names of this node's PFs.
 fn pfs(there: &[String]) -> String {
     if there.is_empty() {
-        return "this node has no PCI network card (`lspci -d ::0200` would show one)".into();
+        return "this node has no PCI network card (`lspci -d ::0200` lists none)".into();
     }
-    format!("expected the link, the PCI address or the RDMA device of one; there are: {}", there.join(", "))
+    format!("expected the link, the PCI address or the RDMA device of a PF; available: {}", there.join(", "))
 }
 
-/// What [`CommandError::NoNodeFile`] is about.
+/// The file of `silkrail apply`, in [`CommandError::NoNodeFile`].
 pub(crate) const NODE_FILE: &str = "node file";
-/// The same, of what a node file names.
+/// The file that `guidFile` of a node file names.
 pub(crate) const GUID_FILE: &str = "GUID file";
-/// The same, of what `tune` is told to do.
+/// The file of `silkrail tune --profile`.
 pub(crate) const PROFILE: &str = "profile";
 
 impl CommandError {

@@ -1,4 +1,4 @@
-//! JSON, as every command prints it.
+//! The JSON output of the commands.
 
 use std::io::Write;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::exit::CommandError;
 
-/// Prints a value for scripts.
+/// Prints a value as indented JSON, with a newline at the end.
 pub(crate) fn print(value: &impl Serialize, out: &mut dyn Write) -> Result<(), CommandError> {
     serde_json::to_writer_pretty(&mut *out, value)?;
     Ok(writeln!(out)?)

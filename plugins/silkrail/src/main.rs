@@ -1,6 +1,6 @@
-//! `silkrail`: what an operator asks of a node, and tells it.
+//! `silkrail`: the operator's command line on a node.
 //!
-//! This file is the table of contents: the commands. Each command is a file, with its arguments and its help.
+//! This file lists the commands. Each command is a module with its arguments and its help.
 
 #![forbid(unsafe_code)]
 
@@ -32,7 +32,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exit::{CommandError, CommandExit};
 
-/// RDMA network interfaces for Kubernetes pods: the node's side.
+/// Set up and inspect RDMA network interfaces for Kubernetes pods on this node
 #[derive(Debug, Parser)]
 #[command(name = "silkrail", version, after_help = exit::HELP)]
 struct SilkrailCli {
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     let result = run(&cli, &mut out).and_then(|exit| Ok(out.flush().map(|()| exit)?));
     match result {
         Ok(exit) => exit.into(),
-        // Whoever reads has seen enough: `silkrail pods | head -1`.
+        // The reader has closed the pipe, as `head` does: not an error.
         Err(CommandError::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => CommandExit::Done.into(),
         Err(failure) => {
             eprintln!("silkrail: {failure}");
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_that_is_none_is_wrong_usage() {
+    fn an_unknown_mode_is_wrong_usage() {
         for bad in ["Exclusive", "0", "", "both"] {
             let error = SilkrailCli::try_parse_from(["silkrail", "mode", "set", bad]).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{bad:?}");

@@ -14,7 +14,7 @@ use crate::exit::{CommandError, CommandExit};
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
 pub(crate) struct ManArgs {
-    /// Where: silkrail.1, silkrail-gc.1, …
+    /// The directory that gets silkrail.1, silkrail-gc.1 and so on
     dir: PathBuf,
 }
 
@@ -26,7 +26,7 @@ impl ManArgs {
     }
 }
 
-/// A page for the command, and one for each below it.
+/// Writes the page of a command, and the pages of its subcommands.
 fn write(command: &Command, dir: &Path) -> Result<(), CommandError> {
     let name = command.get_display_name().unwrap_or(command.get_name());
     let path = dir.join(format!("{name}.1"));
@@ -34,14 +34,14 @@ fn write(command: &Command, dir: &Path) -> Result<(), CommandError> {
     shown(command).try_for_each(|command| write(command, dir))
 }
 
-/// The commands below one that have a page.
+/// The subcommands that have a page: all but hidden ones and `help`.
 fn shown(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help")
 }
 
 fn page(command: Command, path: &Path) -> io::Result<()> {
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    // The pages of one source are the same bytes on every day.
+    // No date: builds of the same source give the same bytes.
     let man = Man::new(command.clone()).date("").manual("Silkrail");
     let mut text = Vec::new();
     man.render_title(&mut text)?;
@@ -54,7 +54,7 @@ fn page(command: Command, path: &Path) -> io::Result<()> {
     fs::write(path, text)
 }
 
-/// The pages below one, by what they are about.
+/// The section that lists the pages of the subcommands.
 fn commands(command: &Command) -> String {
     let mut text = String::new();
     for command in shown(command) {
@@ -65,7 +65,7 @@ fn commands(command: &Command) -> String {
     if text.is_empty() { text } else { format!(".SH COMMANDS\n{text}") }
 }
 
-/// What a command's help ends with, its lines as they are: `Examples:` begins a section.
+/// The text after a command's options, with its line breaks. A line such as `Examples:` begins a section.
 fn sections(help: &str) -> String {
     let mut text = String::new();
     for line in help.lines() {
@@ -77,7 +77,7 @@ fn sections(help: &str) -> String {
     text
 }
 
-/// A line that is no request, with the characters that it has.
+/// Escapes a line for roff: it is never taken for a request, and `\`, `-` and `'` are literal.
 fn escaped(line: &str) -> String {
     format!("\\&{}", line.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq"))
 }

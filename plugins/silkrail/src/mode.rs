@@ -17,12 +17,12 @@ use crate::{
 
 /// Show or set the node's RDMA mode
 ///
-/// In shared mode every pod sees every RDMA device of the node: for macvlan and ipvlan. In exclusive mode a device is in
-/// one network namespace only: for SR-IOV VFs.
+/// In shared mode every pod sees every RDMA device of the node; use it with macvlan and ipvlan. In exclusive mode a
+/// device is visible in one network namespace only; use it with SR-IOV VFs.
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(crate) enum ModeCommand {
-    /// Show the mode of now, the mode of the next boot, and whether they agree
+    /// Show the current mode, the mode at the next boot, and whether they agree
     #[command(after_help = exit::HELP)]
     Get {
         /// Print JSON
@@ -31,16 +31,16 @@ pub(crate) enum ModeCommand {
     },
     /// Set the mode
     ///
-    /// The kernel refuses while any other network namespace exists: set the mode at boot, before the container
-    /// runtime starts, or persist it and reboot.
+    /// The kernel refuses the change while any other network namespace exists. Set the mode at boot, before the
+    /// container runtime starts, or persist it and reboot.
     #[command(after_help = SET_EXAMPLES)]
     Set {
         /// shared or exclusive
         mode: NetnsMode,
-        /// Also keep it for the next boot, in /etc/modprobe.d/ib_core.conf
+        /// Also set it for later boots, in /etc/modprobe.d/ib_core.conf
         #[arg(long)]
         persist: bool,
-        /// Show what would be done, and do nothing
+        /// Show what would be done, without doing it
         #[arg(long)]
         dry_run: bool,
         /// Print JSON
@@ -56,15 +56,15 @@ Examples:
 
 const SET_EXAMPLES: &str = "\
 Examples:
-  silkrail mode set exclusive --persist    now if the node is idle, at the next boot in any case
+  silkrail mode set exclusive --persist    now if the node is idle, and at later boots in any case
   silkrail mode set shared                 now, and only until the next boot
 
 Exit status:
-  0   the mode is set, or was already
-  1   an error; the mode is as it was
+  0   the mode is set, or was set already
+  1   an error; the mode is unchanged
   2   wrong usage
-  4   not supported: no RDMA on this node, or a kernel too old
-  10  the mode is as it was: a reboot (or an idle node) is needed";
+  4   not supported: no RDMA on this node, or the kernel is too old
+  10  the mode is unchanged: a reboot (or an idle node) is required";
 
 impl ModeCommand {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {

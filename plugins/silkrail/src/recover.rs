@@ -1,4 +1,4 @@
-//! `silkrail recover`: brings one function back to work.
+//! `silkrail recover`: repairs one PF or VF.
 
 use std::{io::Write, path::Path};
 
@@ -12,27 +12,28 @@ use crate::{
     json,
 };
 
-/// Bring a PF or VF back to work: plan first, then with --yes
+/// Repair a PF or VF that does not work; shows the plan unless --yes is given
 ///
-/// Chooses what is gentlest: a driver for a function that has none, a link that goes up. A link that goes down and up, a
-/// new start of the driver, or a reset of the function, only if it is asked for. Nothing is done to what is in use: pods,
-/// processes that have the RDMA device open, VFs of a PF. A PF whose driver begins anew loses its VFs, so that needs
-/// --force-pf; afterwards `silkrail apply` makes them. No route is guessed, no module unloaded, no cache dropped.
+/// By default only the least disruptive steps are taken: a driver is bound to a function without one, and a link is set up.
+/// Setting the link down and up, rebinding the driver and resetting the function must be requested with --by. The command
+/// refuses to change a function that is in use: by pods, by processes that have the RDMA device open, or by VFs of a PF.
+/// Rebinding the driver of a PF removes its VFs, and requires --force-pf; `silkrail apply` then creates them again. Routes,
+/// kernel modules and caches are never changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RecoverArgs {
     /// The PF or VF: its link, PCI address or RDMA device
     function: String,
-    /// What to do; without it, what is gentlest of what may help
-    #[arg(long, value_name = "WAY")]
+    /// The method [default: the least disruptive one that may help]
+    #[arg(long, value_name = "METHOD")]
     by: Option<RecoverMethod>,
-    /// Do it; without it nothing is done
+    /// Take the steps; without this option they are only shown
     #[arg(long)]
     yes: bool,
     /// Recover a PF even if the node's own traffic may run over it
     #[arg(long)]
     force_pf: bool,
-    /// How long firmware may take for one write
+    /// Timeout of one write to the kernel, which may wait for firmware
     #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
     /// Print JSON
@@ -43,14 +44,14 @@ pub(crate) struct RecoverArgs {
     state_dir: std::path::PathBuf,
 }
 
-/// What may bring a function back.
+/// A method that is used only on request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum RecoverMethod {
-    /// The link goes down and up
+    /// Set the link down and up
     Bounce,
-    /// The driver lets it go and takes it anew
+    /// Unbind the driver and bind it again
     Rebind,
-    /// The function is reset in between
+    /// Unbind the driver, reset the function, and bind the driver again
     Reset,
 }
 
@@ -61,12 +62,12 @@ Examples:
   silkrail recover 0000:af:00.3 --by reset --yes
 
 Exit status:
-  0   it works, or a dry run
+  0   the function works, or a dry run
   1   an error
   2   wrong usage, or no such function
-  3   refused: it is in use, or the node depends on it
-  5   firmware or another run did not answer in time
-  6   all was done, and it still does not work";
+  3   refused: the function is in use, or the node depends on it
+  5   timed out waiting for firmware or for another run
+  6   all steps were taken, and the function still does not work";
 
 impl RecoverArgs {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
@@ -89,8 +90,8 @@ impl RecoverArgs {
 }
 
 impl From<RecoverMethod> for provision::RecoverMethod {
-    fn from(way: RecoverMethod) -> Self {
-        match way {
+    fn from(method: RecoverMethod) -> Self {
+        match method {
             RecoverMethod::Bounce => Self::Bounce,
             RecoverMethod::Rebind => Self::Rebind,
             RecoverMethod::Reset => Self::Reset,
@@ -109,7 +110,7 @@ fn exit(recovery: &RecoverReport) -> CommandExit {
 fn print(recovery: &RecoverReport, out: &mut dyn Write) -> Result<(), CommandError> {
     let name = &recovery.function;
     match &recovery.wrong[..] {
-        [] => writeln!(out, "{name}: nothing is wrong with it as far as the node shows")?,
+        [] => writeln!(out, "{name}: no problem found on this node")?,
         wrong => wrong.iter().try_for_each(|what| writeln!(out, "{name}: {what}"))?,
     }
     for why in &recovery.refused {
@@ -119,9 +120,9 @@ fn print(recovery: &RecoverReport, out: &mut dyn Write) -> Result<(), CommandErr
         ([], ..) => {}
         (steps, false, _) => {
             let steps: Vec<_> = steps.iter().map(ToString::to_string).collect();
-            writeln!(out, "{name}: to be done: {}", steps.join(", then "))?;
+            writeln!(out, "{name}: would be done: {}", steps.join(", then "))?;
             if recovery.refused.is_empty() {
-                writeln!(out, "nothing was done; run it again with --yes")?;
+                writeln!(out, "nothing was done; run the command again with --yes")?;
             }
         }
         (_, true, []) => writeln!(out, "{name}: done; it works again")?,

@@ -1,4 +1,4 @@
-//! What a command says of the node that it was run on.
+//! A warning for a state directory that does not exist.
 
 use std::{io::Write, path::Path};
 
@@ -6,14 +6,14 @@ use state::StateDir;
 
 use crate::exit::CommandError;
 
-/// Says that there is no state directory: nothing was made on this node since its boot, or another one is meant.
+/// Warns if the state directory does not exist: no pod was attached since boot, or the plugins use another directory.
 pub(crate) fn warn_if_missing(state: &Path, out: &mut dyn Write) -> Result<(), CommandError> {
     if !state.exists() {
         let (state, usual) = (state.display(), StateDir::DEFAULT);
         writeln!(
             out,
-            "there is no directory {state}: no plugin has kept anything there since the boot; expected {usual}, or what \
-             the networks' configurations name as stateDir (--state-dir)"
+            "there is no directory {state}: no plugin has written to it since boot; expected {usual}, or the stateDir of \
+             the network configurations (--state-dir)"
         )?;
     }
     Ok(())

@@ -14,14 +14,15 @@ use crate::{
     json, table,
 };
 
-/// Compare, set and take back settings of the node that RDMA depends on
+/// Compare, set and restore settings of the node that RDMA depends on
 ///
-/// Page migration, the table of neighbours, CPU governors, how much memory containers may pin, the type of service of
-/// RoCE. What each was is remembered, and `revert` gives it back unless somebody set it otherwise since.
+/// The settings are NUMA balancing, the size of the neighbour table, CPU governors, the limit of locked memory of
+/// containers, and the type of service of RoCE. `apply` saves the former values, and `revert` restores them, except those
+/// that were changed in the meantime.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(crate) enum TuneCommand {
-    /// Show what is other than it should be
+    /// Show the settings that differ from the profile
     Check {
         #[command(flatten)]
         profile: ProfileFile,
@@ -29,23 +30,23 @@ pub(crate) enum TuneCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Set what is other than it should be
+    /// Set what differs from the profile
     ///
-    /// Kernel parameters are also kept for the next boot, in /etc/sysctl.d/90-silkrail.conf. Governors and the type of
-    /// service are not: run it at each boot.
+    /// Kernel parameters are also set for later boots, in /etc/sysctl.d/90-silkrail.conf. Governors and the type of service
+    /// are not: run this command at each boot.
     Apply {
         #[command(flatten)]
         profile: ProfileFile,
-        /// Do it; without it nothing is done
+        /// Make the changes; without this option they are only shown
         #[arg(long)]
         yes: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Give back what was set
+    /// Restore the values from before `tune apply`
     Revert {
-        /// Do it; without it nothing is done
+        /// Make the changes; without this option they are only shown
         #[arg(long)]
         yes: bool,
         /// Print JSON
@@ -54,10 +55,10 @@ pub(crate) enum TuneCommand {
     },
 }
 
-/// The wanted settings.
+/// The source of the wanted settings.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProfileFile {
-    /// What should be; what it does not say is as without it
+    /// YAML file with the wanted settings; the others have their defaults
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 }
@@ -68,33 +69,33 @@ Examples:
   silkrail tune apply --yes
   silkrail tune revert --yes
 
-A profile, with what holds without one:
+A profile, with the defaults:
   numaBalancingOff: true     # kernel.numa_balancing = 0
-  neighbours: 16384          # net.*.neigh.default.gc_thresh*: so many at least
+  neighbours: 16384          # net.*.neigh.default.gc_thresh*: at least this many
   multiRail: false           # true: arp_ignore, arp_announce, rp_filter for several rails of one subnet
-  governor: performance      # of all CPUs; '' leaves them
+  governor: performance      # of all CPUs; '' leaves it unchanged
   memlock: true              # LimitMEMLOCK=infinity for the container runtime
-  # roceTos: 106             # of what rdma_cm connects: 4 times the DSCP, and 2 for ECN
+  # roceTos: 106             # of rdma_cm connections: 4 times the DSCP, plus 2 for ECN
 
 Exit status:
   0   done, nothing to do, or a dry run
   1   an error
-  2   wrong usage, or a wrong profile
-  6   check: something is other than it should be";
+  2   wrong usage, or an invalid profile
+  6   check: a setting differs from the profile";
 
 const HEAD: [&str; 4] = ["SETTING", "IS", "SHOULD-BE", "RESULT"];
 
-/// What is printed as JSON.
+/// The result of a subcommand, as printed with `--json`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct TuneReport {
-    /// What was done, or would be.
+    /// The changes that were made, or would be made.
     changes: Vec<SettingOutcome>,
-    /// Whether it was done.
+    /// Whether the changes were made.
     done: bool,
     /// Settings that this node does not have.
     absent: Vec<String>,
-    /// What is to be done by hand for it to take effect.
+    /// Manual steps that are needed for the changes to take effect.
     to_do: Vec<String>,
 }
 
@@ -104,7 +105,7 @@ impl TuneCommand {
         match self {
             Self::Check { profile, json } => {
                 let report = compare(&tuning, &profile.read()?)?;
-                report.print(*json, "silkrail tune apply --yes sets it", out)?;
+                report.print(*json, "to set these: silkrail tune apply --yes", out)?;
                 Ok(if report.changes.is_empty() { CommandExit::Done } else { CommandExit::Found })
             }
             Self::Apply { profile, yes, json } => {
@@ -114,12 +115,12 @@ impl TuneCommand {
                     report.changes = tuning.apply(changes)?;
                     report.done = true;
                 }
-                report.print(*json, "nothing was done; run it again with --yes", out)?;
+                report.print(*json, "nothing was done; run the command again with --yes", out)?;
                 Ok(report.exit())
             }
             Self::Revert { yes, json } => {
                 let report = if *yes { TuneReport::done(tuning.revert()?) } else { saved_changes(root)? };
-                report.print(*json, "nothing was done; run it again with --yes", out)?;
+                report.print(*json, "nothing was done; run the command again with --yes", out)?;
                 Ok(report.exit())
             }
         }
@@ -145,7 +146,7 @@ fn compare(tuning: &Tuner, profile: &TuneProfile) -> Result<TuneReport, CommandE
     Ok(TuneReport { changes, done: false, absent: absent.iter().map(ToString::to_string).collect(), to_do })
 }
 
-/// What a revert would do.
+/// Returns the changes that `tune revert` would make, last change first.
 fn saved_changes(root: &Path) -> Result<TuneReport, CommandError> {
     let memory = ::tune::SavedSettings::read(root)?;
     let back = |change: SettingChange| SettingChange { from: change.to, to: change.from, ..change };
@@ -155,7 +156,7 @@ fn saved_changes(root: &Path) -> Result<TuneReport, CommandError> {
 }
 
 impl TuneReport {
-    /// What was taken back.
+    /// The result of `tune revert --yes`.
     fn done(outcomes: Vec<SettingOutcome>) -> Self {
         let to_do = outcomes.iter().filter_map(|outcome| outcome.change.knob.remedy()).collect();
         let back = |outcome: SettingOutcome| {

@@ -1,4 +1,4 @@
-//! `silkrail uninstall`: takes the executables off the node again.
+//! `silkrail uninstall`: removes the executables from the node.
 
 use std::{
     io::Write,
@@ -14,17 +14,17 @@ use crate::{
     json, table,
 };
 
-/// Remove what `silkrail install` put on this node, and put back what was there before
+/// Remove the files of `silkrail install` from this node, and restore the files that they replaced
 ///
-/// A file that somebody changed since stays. It is refused while pods have attachments made by these plugins: their DEL
-/// needs them.
+/// A file that was changed after the installation is kept. The command is refused while pods have attachments made by these
+/// plugins, because their DEL needs the plugins.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct UninstallArgs {
-    /// Also while pods have attachments: they leak
+    /// Remove the files even while pods have attachments, which then leak
     #[arg(long)]
     force: bool,
-    /// Show what would be done
+    /// Show what would be done, without doing it
     #[arg(long)]
     dry_run: bool,
     /// Print JSON
@@ -44,16 +44,16 @@ Exit status:
   0   done, nothing to do, or a dry run
   1   an error
   2   wrong usage
-  3   refused: pods have attachments; or a file is left that somebody changed
-  5   another installation does not end";
+  3   refused: pods have attachments; or a file was kept because it was changed
+  5   timed out waiting for another installation";
 
 const HEAD: [&str; 3] = ["FILE", "OUTCOME", "WHY"];
 
-/// What is the operator's, and stays.
+/// Configuration and state that are not removed.
 const KEPT_PATHS: [&str; 4] =
     ["/etc/silkrail", "/etc/modprobe.d/ib_core.conf", "/var/lib/silkrail", StateDir::DEFAULT];
 
-/// What is printed for scripts.
+/// The result, as printed with `--json`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct UninstallReport {
@@ -67,7 +67,7 @@ struct UninstallReport {
 #[serde(rename_all = "camelCase")]
 struct UninstallRow {
     path: PathBuf,
-    /// removed, restored, gone, left.
+    /// `removed`, `restored`, `gone` or `left`.
     outcome: &'static str,
     why: Option<String>,
 }
@@ -96,18 +96,18 @@ impl UninstallArgs {
 impl UninstallReport {
     fn print(&self, out: &mut dyn Write) -> Result<(), CommandError> {
         if self.files.is_empty() {
-            writeln!(out, "nothing was installed by silkrail install")?;
+            writeln!(out, "nothing to remove: silkrail install has installed no file here")?;
             return Ok(());
         }
         table::print(out, HEAD, &self.files.iter().map(UninstallRow::cells).collect::<Vec<_>>())?;
         if self.dry_run {
-            writeln!(out, "nothing was done: run it again without --dry-run")?;
+            writeln!(out, "nothing was done: run the command again without --dry-run")?;
             return Ok(());
         }
         for path in &self.stays {
-            writeln!(out, "stays: {}", path.display())?;
+            writeln!(out, "kept: {}", path.display())?;
         }
-        writeln!(out, "next: remove the networks that name these plugins, or give them others")?;
+        writeln!(out, "next: remove the networks that use these plugins, or change them to other plugins")?;
         Ok(())
     }
 }

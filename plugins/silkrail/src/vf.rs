@@ -15,11 +15,11 @@ use crate::{
 
 /// List, create and delete the node's VFs
 ///
-/// For the same after each boot write a node file and see `silkrail apply --help`.
+/// To have the same VFs after each boot, write a node file: see `silkrail apply --help`.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(crate) enum VfCommand {
-    /// List PFs and VFs, and who uses them
+    /// List PFs and VFs, and what uses them
     List {
         /// Print JSON
         #[arg(long)]
@@ -28,16 +28,16 @@ pub(crate) enum VfCommand {
         #[arg(long, default_value = StateDir::DEFAULT, value_name = "DIR")]
         state_dir: std::path::PathBuf,
     },
-    /// Create VFs, each with an address that stays the same
+    /// Create VFs, each with a stable MAC address or GUID
     ///
-    /// The number is how many the PF will have. If it has another number now, all of them must go first
-    /// (--allow-recreate), which is refused if one is in use.
+    /// COUNT is the total number of VFs of the PF. If the PF already has a different number, all of its VFs are deleted
+    /// and created again. This requires --allow-recreate, and is refused if one of them is in use.
     Create {
         /// The PF: its link, PCI address or RDMA device
         pf: String,
-        /// How many VFs
+        /// Number of VFs that the PF will have
         count: u32,
-        /// Leave the VFs the MAC addresses that their driver gives them
+        /// Keep the MAC addresses that the driver assigns to the VFs
         #[arg(long)]
         keep_mac: bool,
         #[command(flatten)]
@@ -65,7 +65,7 @@ Exit status:
   2   wrong usage: no such PF, or more VFs than it can have
   3   refused: VFs are in use, would have to be recreated, or the node depends on the PF
   4   not supported: the PF has no SR-IOV
-  5   firmware or another run did not answer in time";
+  5   timed out waiting for firmware or for another run";
 
 impl VfCommand {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
@@ -84,7 +84,7 @@ impl VfCommand {
     }
 }
 
-/// Gives a PF so many VFs: a node file of one PF.
+/// Sets the number of VFs of one PF, by applying a node file with this PF only.
 fn set(
     root: &Path,
     name: &str,

@@ -1,20 +1,20 @@
-// Receive and transmit of the last two minutes, as a small picture.
+// A chart of the receive and transmit rates of the last two minutes.
 
 import { h } from "./dom.js";
 import { SPAN } from "./history.js";
 import { rate } from "./text.js";
 
-/** A picture of a track. Transmit is dashed: colour alone tells nothing. */
+/** Draws a track as SVG. Transmit is dashed, so that the lines differ not only in colour. */
 export function chart(track, kind = "small") {
   const [width, height] = kind === "small" ? [120, 28] : [600, 120];
   const samples = track?.samples ?? [];
   const values = samples.flatMap((s) => [s.receive, s.transmit]).filter((value) => value != null);
-  if (values.length === 0) return h("span", { class: "nothing" }, "nothing yet");
+  if (values.length === 0) return h("span", { class: "nothing" }, "no data yet");
   const peak = Math.max(...values);
   const now = samples.at(-1).time;
   const x = (time) => (width * (1 - (now - time) / SPAN)).toFixed(1);
   const y = (value) => (height - 1 - (peak > 0 ? (value / peak) * (height - 3) : 0)).toFixed(1);
-  // A sample is the mean since the one before: a step, not a slope.
+  // A sample is the mean since the previous one: a step, not a slope.
   const line = (of) => samples.filter((s) => s[of] != null)
     .map((s) => `${x(s.time - s.seconds)},${y(s[of])} ${x(s.time)},${y(s[of])}`).join(" ");
   const label = `receive ${rate(samples.at(-1).receive)}, transmit ${rate(samples.at(-1).transmit)}; ` +

@@ -1,4 +1,4 @@
-// The devices and their ports; VFs below their PF.
+// The table of devices and their ports, with VFs below their PF.
 
 import { chart } from "./chart.js";
 import { h } from "./dom.js";
@@ -11,13 +11,13 @@ const COLUMNS = ["Device", "State", "Link", "Pod", "GIDs", "Receive", "Transmit"
 const MANY = 12;
 const order = new Intl.Collator("en", { numeric: true }); // mlx5_2 before mlx5_10
 
-/** The table. `view` has the filter's text and what is open. */
+/** Returns the table. `view` contains the filter text and the state of collapsible rows. */
 export function devices(node, history, view) {
-  if (!node.hasRdma) return nothing("The kernel of this node has no RDMA.");
-  if (node.devices.length === 0) return nothing("This node has no RDMA device, or none that silkraild was told to read.");
+  if (!node.hasRdma) return nothing("The kernel of this node does not support RDMA.");
+  if (node.devices.length === 0) return nothing("This node has no RDMA device, or silkraild is configured to read none.");
   node.devices.sort((one, other) => order.compare(one.name, other.name));
   const found = node.devices.filter((device) => view.has(deviceText(device)));
-  if (found.length === 0) return h("p", { class: "nothing" }, "No device fits.");
+  if (found.length === 0) return h("p", { class: "nothing" }, "No device matches the filter.");
   const rows = view.filter ? found.flatMap((device) => deviceRows(device, history, view)) : grouped(node, history, view);
   const caption = view.filter ? `${number(found.length)} of ${plural(node.devices.length, "device")}` : plural(found.length, "device");
   return table(caption, COLUMNS, rows, "main");
@@ -58,11 +58,11 @@ function portRows(device, port, track, view) {
   const isOpen = view.isOpen(key);
   const latest = track?.latest;
   const header = opener(isOpen, () => view.toggle(key), h("span", { class: "name" }, portName(device, port)),
-    h("small", {}, device.isVf ? `VF of ${device.pfDevice ?? "another"}` : device.driver ?? "software"));
+    h("small", {}, device.isVf ? `VF of ${device.pfDevice ?? "an unknown PF"}` : device.driver ?? "software"));
   const cells = [
     cell("State", state(port)),
     cell("Link", port.netdev ?? port.linkLayer, port.speed ? h("small", {}, bits(port.speed)) : null),
-    cell("Pod", device.pod ? podName(device.pod) : device.netns === "pod" ? "one that is not known" : "–"),
+    cell("Pod", device.pod ? podName(device.pod) : device.netns === "pod" ? "unknown pod" : "–"),
     cell("GIDs", gidUse(port)),
     cell("Receive", rate(latest?.receive), ofLink(latest?.receive, port)),
     cell("Transmit", rate(latest?.transmit), ofLink(latest?.transmit, port)),
@@ -91,7 +91,7 @@ function gidUse(port) {
 }
 
 function more(device, port, track) {
-  const told = (of) => Object.entries(of ?? {}).map(([name, value]) => [words(name), value ? number(value) : ""]);
+  const pairs = (of) => Object.entries(of ?? {}).map(([name, value]) => [words(name), value ? number(value) : ""]);
   return h("div", { class: "panels" },
     h("div", { class: "panel wide" }, chart(track, "large")),
     h("div", { class: "panel" }, facts([
@@ -104,7 +104,7 @@ function more(device, port, track) {
       ["PF", device.isVf ? [device.pfDevice, device.pfNetdev].filter(Boolean).join(", ") : null],
       ["Protocol", device.protocol],
       ["Traffic class", device.trafficClass],
-      ["Namespace", device.netns === "pod" ? `of pod ${device.pod ? podName(device.pod) : "that is not known"}` : "the node's"],
+      ["Namespace", device.netns === "pod" ? `of ${device.pod ? `pod ${podName(device.pod)}` : "an unknown pod"}` : "host"],
       ["Physical state", words(port.physicalState)],
       ["Link", [port.linkLayer, port.netdev].filter(Boolean).join(", ")],
       ["Received", bytes(port.counters.receiveBytes)],
@@ -112,22 +112,22 @@ function more(device, port, track) {
       ["Packets received", number(port.counters.receivePackets)],
       ["Packets sent", number(port.counters.transmitPackets)],
       ["Objects", objects(device.objects)],
-      ["Held by no pod", (device.otherHolders ?? []).map((o) => `${o.who === "node" ? "the node" : "unknown"}: ${objects(o.objects)}`).join("; ")],
+      ["Not held by pods", (device.otherHolders ?? []).map((o) => `${o.who === "node" ? "host" : "unknown"}: ${objects(o.objects)}`).join("; ")],
     ])),
     h("div", { class: "panel" }, gidTable(port)),
-    h("div", { class: "panel" }, counts("Errors since the driver was loaded", told(port.counters.errors)),
-      counts("Congestion", told(port.counters.congestion)),
+    h("div", { class: "panel" }, counts("Errors since the driver was loaded", pairs(port.counters.errors)),
+      counts("Congestion", pairs(port.counters.congestion)),
       counts("Pauses and discards", (port.counters.priorities ?? []).map(priority).filter(([, text]) => text))));
 }
 
 const KINDS = { qp: "QPs", cq: "CQs", mr: "MRs", pd: "PDs", ctx: "contexts", srq: "SRQs", cmId: "CM IDs", cm_id: "CM IDs" };
 
-/** Objects in short: "3 QPs, 4 CQs". */
+/** Formats the number of objects of each kind: "3 QPs, 4 CQs". */
 export const objects = (counts) => Object.entries(KINDS).filter(([kind]) => counts[kind])
   .map(([kind, name]) => `${number(counts[kind])} ${counts[kind] === 1 ? name.slice(0, -1) : name}`).join(", ");
 
 function gidTable(port) {
-  if (!port.gids?.entries.length) return h("p", { class: "nothing" }, "No GID.");
+  if (!port.gids?.entries.length) return h("p", { class: "nothing" }, "The GID table is empty.");
   const rows = port.gids.entries.map((gid) => row(gid.index, gid.index, [
     cell("Address", address(gid.address)),
     cell("Type", gid.type),
@@ -139,12 +139,12 @@ function gidTable(port) {
 }
 
 function priority(of) {
-  const told = [
+  const texts = [
     of.pauseFrames ? `${plural(of.pauseFrames, "pause frame")}` : null,
     of.pauseSeconds ? `${of.pauseSeconds.toFixed(3)} s paused` : null,
     of.discards ? `${plural(of.discards, "packet")} discarded` : null,
   ];
-  return [`${of.direction}, priority ${of.priority}`, told.filter(Boolean).join(", ")];
+  return [`${of.direction}, priority ${of.priority}`, texts.filter(Boolean).join(", ")];
 }
 
 function deviceText(device) {
@@ -157,13 +157,14 @@ function deviceText(device) {
 function nothing(what) {
   return h("div", { class: "notice" }, h("p", {}, h("strong", {}, what)),
     h("ol", {},
-      h("li", {}, "Is there a card? ", h("code", {}, "lspci | grep -iE 'infiniband|ethernet'")),
+      h("li", {}, "Check that there is an adapter: ", h("code", {}, "lspci | grep -iE 'infiniband|ethernet'")),
       h("li", {}, "Load its RDMA driver: ", h("code", {}, "modprobe mlx5_ib"), " for NVIDIA, ", h("code", {}, "irdma"),
         " for Intel, ", h("code", {}, "bnxt_re"), " for Broadcom, ", h("code", {}, "efa"), " for AWS. ",
-        h("code", {}, "dmesg"), " says why one does not load."),
-      h("li", {}, "Is silkraild in a container? Then it needs the node's root directory and ", h("code", {}, "--root"),
-        "; and see that ", h("code", {}, "--device-include"), " and ", h("code", {}, "--device-exclude"), " leave a device."),
+        h("code", {}, "dmesg"), " shows why a driver fails to load."),
+      h("li", {}, "If silkraild runs in a container, mount the root directory of the node and set ",
+        h("code", {}, "--root"), ". Check that ", h("code", {}, "--device-include"), " and ",
+        h("code", {}, "--device-exclude"), " do not exclude all devices."),
       h("li", {}, "To try RDMA without a card: ", h("code", {}, "rdma link add rxe0 type rxe netdev eth0"),
         " after ", h("code", {}, "modprobe rdma_rxe"), ".")),
-    h("p", {}, "Devices appear here as soon as they are there."));
+    h("p", {}, "New devices appear here automatically."));
 }

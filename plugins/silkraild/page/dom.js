@@ -1,14 +1,14 @@
-// Elements that are described anew at each reading, and changed only where they differ: focus, selection and what a
-// screen reader is at stay where they are. Texts become text nodes, never HTML.
+// A small virtual DOM. Elements are described from scratch for each snapshot, and the document is changed only where it
+// differs, so that focus, selection and the position of a screen reader are kept. Strings become text nodes, never HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** Describes an element. `on…` attributes are handlers; `key` tells it from its siblings; null children are none. */
+/** Describes an element. `on…` attributes are handlers; `key` identifies it among its siblings; null children are skipped. */
 export function h(tag, attributes, ...children) {
   return { tag, attributes: attributes ?? {}, children: children.flat(Infinity).filter((c) => c != null && c !== false) };
 }
 
-/** Makes the children of an element be what is described. */
+/** Updates the children of an element to match their descriptions. */
 export function show(parent, ...described) {
   const wanted = described.flat(Infinity).filter((one) => one != null && one !== false);
   const kept = new Map();

@@ -1,10 +1,10 @@
-// What was counted in the last two minutes, and how fast.
+// The counters and rates of the last two minutes.
 
 export const SPAN = 120;
 
-/** Counters of one thing: what it counted between two readings. */
+/** The samples of one port or pod: the increase of its counters between two snapshots. */
 class Track {
-  samples = []; // {time, receive, transmit: bytes per second since the sample before}
+  samples = []; // {time, receive, transmit: bytes per second since the previous sample}
   last = null;
 
   enter(time, counters) {
@@ -31,7 +31,7 @@ class Track {
     return this.samples.at(-1);
   }
 
-  /** What was added to counters of the last two minutes, by name: {errors}, {paused}. */
+  /** Returns the increase of counters in the last two minutes, by name. `kind` is "errors" or "paused". */
   sum(kind) {
     const sums = {};
     for (const sample of this.samples)
@@ -49,7 +49,7 @@ function increases(now = {}, before = {}) {
   return Object.fromEntries(grown.map(([name, value]) => [name, value - before[name]]));
 }
 
-/** Seconds for which each priority had to stop sending. */
+/** Returns the seconds for which the network has paused each priority. */
 function paused(counters) {
   const told = (counters.priorities ?? []).filter((p) => p.direction === "receive" && p.pauseSeconds != null);
   return Object.fromEntries(told.map((p) => [p.priority, p.pauseSeconds]));
@@ -58,14 +58,14 @@ function paused(counters) {
 export const portKey = (device, port) => `${device.index}/${port.number}`;
 export const podKey = (pod) => `${pod.namespace}/${pod.name}/${pod.uid ?? ""}`;
 
-/** What is remembered of every port and every pod. */
+/** The tracks of all ports and pods. */
 export class History {
   ports = new Map();
   pods = new Map();
 
-  /** Enters a reading. The same one again, as when a collection hangs, adds nothing. */
+  /** Adds a snapshot. One with the same time, as when a collection hangs, adds nothing. */
   enter(node) {
-    if (node.time < this.time) this.ports = this.pods = new Map(); // the node's clock was put back
+    if (node.time < this.time) this.ports = this.pods = new Map(); // the node's clock was set back
     this.time = node.time;
     const ports = node.devices.flatMap((device) =>
       device.ports.map((port) => [portKey(device, port), port.counters]));
@@ -74,7 +74,7 @@ export class History {
   }
 }
 
-/** Tracks of what is there; those of what went are forgotten. */
+/** Returns the tracks of current objects; those of removed objects are dropped. */
 function advance(former, now, time) {
   return new Map(now.map(([key, counters]) => {
     const track = former.get(key) ?? new Track();
@@ -83,7 +83,7 @@ function advance(former, now, time) {
   }));
 }
 
-/** A pod's traffic on all ports, however it is known. */
+/** Returns the traffic of a pod on all ports, for all methods of attribution. */
 export function total(traffic) {
   const sum = (of) => {
     const known = traffic.map((one) => one.counters[of]).filter((value) => value != null);

@@ -1,4 +1,4 @@
-// Asks silkraild every two seconds, and shows what it says.
+// Requests /api/v1/node every two seconds and shows the result.
 
 import { devices } from "./devices.js";
 import { h, show } from "./dom.js";
@@ -8,22 +8,22 @@ import { problems } from "./problems.js";
 import { opener } from "./tables.js";
 import { duration, number, plural, rate } from "./text.js";
 
-const EVERY = 2000;
-const PATIENCE = 15000;
+const INTERVAL = 2000; // milliseconds
+const REQUEST_TIMEOUT = 15000; // milliseconds
 const OLD = 10; // seconds
-const PROBLEMS = 12; // at first
+const PROBLEMS = 12; // shown when collapsed
 
 const at = (id) => document.getElementById(id);
 const history = new History();
 let node = null;
-/** When the reading was made, by this browser's clock that is never put back. */
-let made = 0;
-let silentSince = null;
-let silence = "";
+/** When the snapshot was taken, by the monotonic clock of this browser. */
+let taken = 0;
+let failingSince = null;
+let failure = "";
 let timer = 0;
-let isAsking = false;
+let isUpdating = false;
 
-/** What is shown of it: the filter's text, and what was opened or closed by hand. */
+/** The state of the view: the filter text, and the rows that the user has opened or closed. */
 const view = {
   filter: "",
   byHand: new Map(),
@@ -35,27 +35,27 @@ const view = {
   },
 };
 
-async function ask() {
-  if (isAsking) return;
-  isAsking = true;
+async function update() {
+  if (isUpdating) return;
+  isUpdating = true;
   clearTimeout(timer);
   try {
-    const answer = await fetch("/api/v1/node", { signal: AbortSignal.timeout(PATIENCE) });
-    if (!answer.ok) throw new Error((await answer.text()).trim());
-    const told = await answer.json();
-    // The node's clock may differ from this machine's: its own Date tells how old the reading was.
-    const date = Date.parse(answer.headers.get("date")) / 1000 || told.time;
-    made = performance.now() - Math.max(0, date - told.time) * 1000;
-    node = told;
+    const response = await fetch("/api/v1/node", { signal: AbortSignal.timeout(REQUEST_TIMEOUT) });
+    if (!response.ok) throw new Error((await response.text()).trim());
+    const snapshot = await response.json();
+    // The node's clock may differ from this machine's: its own Date header shows how old the snapshot was.
+    const date = Date.parse(response.headers.get("date")) / 1000 || snapshot.time;
+    taken = performance.now() - Math.max(0, date - snapshot.time) * 1000;
+    node = snapshot;
     history.enter(node);
-    silentSince = null;
+    failingSince = null;
   } catch (error) {
-    silentSince ??= performance.now();
-    silence = error.name === "TimeoutError" || error instanceof TypeError ? "no answer" : error.message;
+    failingSince ??= performance.now();
+    failure = error.name === "TimeoutError" || error instanceof TypeError ? "no response" : error.message;
   }
-  isAsking = false;
+  isUpdating = false;
   draw();
-  if (!document.hidden) timer = setTimeout(ask, EVERY);
+  if (!document.hidden) timer = setTimeout(update, INTERVAL);
 }
 
 function draw() {
@@ -71,13 +71,13 @@ function draw() {
   show(at("pods"), pods(node, history, view));
 }
 
-/** Words for the state, spoken when they change; the age, which changes all the time, is not spoken. */
+/** Shows the status, which screen readers announce when it changes, and the age, which they do not announce. */
 function drawStatus() {
-  const age = node ? (performance.now() - made) / 1000 : 0;
-  let [state, text] = ["wait", "Asking silkraild…"];
+  const age = node ? (performance.now() - taken) / 1000 : 0;
+  let [state, text] = ["wait", "Connecting to silkraild…"];
   if (document.hidden) [state, text] = ["wait", "Paused while this page is hidden"];
-  else if (silentSince != null) [state, text] = ["bad", `silkraild does not answer: ${silence}`];
-  else if (node && age > OLD) [state, text] = ["bad", "silkraild answers with an old reading: a collection hangs"];
+  else if (failingSince != null) [state, text] = ["bad", `silkraild does not respond: ${failure}`];
+  else if (node && age > OLD) [state, text] = ["bad", "silkraild serves an old snapshot: a collection hangs"];
   else if (node) [state, text] = ["good", "Live"];
   set("status", text);
   at("status").dataset.state = state;
@@ -98,8 +98,8 @@ function tiles(found) {
     return known.length ? known.reduce((a, b) => a + b) : null;
   };
   return [
-    tile("Problems", number(found.length), found.length ? "see below" : "none is seen", found.length ? "bad" : "good"),
-    tile("Devices", number(node.devices.length), vfs ? `${plural(vfs, "of them a VF", "of them VFs")}` : "none is a VF"),
+    tile("Problems", number(found.length), found.length ? "see below" : "none detected", found.length ? "bad" : "good"),
+    tile("Devices", number(node.devices.length), vfs ? `${plural(vfs, "VF among them", "VFs among them")}` : "no VFs"),
     tile("Ports active", number(active), `of ${number(ports.length)}`),
     tile("Pods", number(node.pods.length), "with RDMA"),
     tile("Receive", rate(sum("receive")), "all devices"),
@@ -111,7 +111,7 @@ const tile = (name, value, more, kind = "") =>
   h("div", { class: `tile ${kind}` }, h("p", { class: "kicker" }, name), h("p", { class: "value" }, value), h("small", {}, more));
 
 function problemList(found) {
-  if (found.length === 0) return h("p", { class: "nothing" }, "None is seen.");
+  if (found.length === 0) return h("p", { class: "nothing" }, "No problems detected.");
   const all = view.isOpen("problems");
   const more = found.length - PROBLEMS;
   return [
@@ -123,16 +123,16 @@ function problemList(found) {
 
 at("filter").addEventListener("input", (event) => {
   view.filter = event.target.value.trim().toLowerCase();
-  // A link to what is shown can be passed on.
+  // The URL contains the filter, so that it can be shared.
   const hash = view.filter ? `#${encodeURIComponent(event.target.value.trim())}` : location.pathname;
   window.history.replaceState(null, "", hash);
   if (node) draw();
 });
-document.addEventListener("visibilitychange", () => (document.hidden ? drawStatus() : ask()));
+document.addEventListener("visibilitychange", () => (document.hidden ? drawStatus() : update()));
 setInterval(drawStatus, 1000);
 
 if (location.hash.length > 1 && location.hash !== "#main") {
   at("filter").value = decodeURIComponent(location.hash.slice(1));
   view.filter = at("filter").value.toLowerCase();
 }
-ask();
+update();

@@ -1,4 +1,4 @@
-// The pods, and what they have: devices, GIDs, objects, traffic.
+// The table of pods, with their devices, GIDs, objects and traffic.
 
 import { chart } from "./chart.js";
 import { objects } from "./devices.js";
@@ -9,12 +9,12 @@ import { address, bytes, number, plural, podName, rate } from "./text.js";
 
 const COLUMNS = ["Pod", "Devices", "GIDs", "Objects", "Receive", "Transmit", "Last 2 minutes"];
 
-/** How a pod's traffic is known. */
+/** The methods by which traffic is attributed to a pod. */
 const KNOWN_BY = {
-  "exclusive-netns": "the device is its own",
-  "sole-user": "it alone uses the device",
-  "pid-counter": "counted for its processes",
-  psn: "by sequence numbers",
+  "exclusive-netns": "exclusive device",
+  "sole-user": "only user of the device",
+  "pid-counter": "counters bound to its processes",
+  psn: "packet sequence numbers",
 };
 
 export function pods(node, history, view) {
@@ -23,7 +23,7 @@ export function pods(node, history, view) {
   }
   const found = node.pods.map((pod) => ({ pod, gids: gidsOf(pod, node) }))
     .filter(({ pod, gids }) => view.has(podText(pod, gids)));
-  if (found.length === 0) return h("p", { class: "nothing" }, "No pod fits.");
+  if (found.length === 0) return h("p", { class: "nothing" }, "No pod matches the filter.");
   const caption = view.filter ? `${number(found.length)} of ${plural(node.pods.length, "pod")}` : plural(found.length, "pod");
   return table(caption, COLUMNS, found.map(({ pod, gids }) => podRow(pod, gids, history.pods.get(podKey(pod)))), "main");
 }
@@ -39,7 +39,7 @@ function podRow(pod, gids, track) {
     cell("Objects", list(pod.holdings.map(holding))),
     cell("Receive", rate(latest?.receive)),
     cell("Transmit", rate(latest?.transmit)),
-    cell("Last 2 minutes", pod.traffic.length ? [chart(track), h("small", {}, knownBy(pod.traffic))] : "not known: it shares the device"),
+    cell("Last 2 minutes", pod.traffic.length ? [chart(track), h("small", {}, knownBy(pod.traffic))] : "unknown: the device is shared"),
   ]);
 }
 
@@ -47,7 +47,7 @@ const knownBy = (traffic) => [...new Set(traffic.map((one) => KNOWN_BY[one.attri
 
 function attachment(of) {
   const device = of.device ?? "no RDMA device";
-  const mode = of.mode === "none" ? "" : of.mode === "exclusive" ? ", its own" : ", shared";
+  const mode = of.mode === "none" ? "" : of.mode === "exclusive" ? ", exclusive" : ", shared";
   return [`${device}${mode}`, h("small", {}, [of.interface, of.network, ...of.addresses].filter(Boolean).join(" · "))];
 }
 
@@ -61,7 +61,7 @@ function list(items, most = Infinity) {
   if (items.length === 0) return "–";
   const more = items.length - most;
   return h("ul", {}, items.slice(0, most).map((item) => h("li", {}, item)),
-    more > 0 ? h("li", {}, `and ${more} more, see the devices`) : null);
+    more > 0 ? h("li", {}, `and ${more} more: see the devices`) : null);
 }
 
 function gidsOf(pod, node) {
@@ -71,7 +71,7 @@ function gidsOf(pod, node) {
     .sort((one, other) => rank(one.gid) - rank(other.gid));
 }
 
-/** Applications use RoCE v2 and routed addresses: these come first. */
+/** Sorts RoCE v2 and routable addresses first, because applications use them. */
 const rank = (gid) => (gid.address.startsWith("fe80:") ? 2 : 0) + (gid.type === "RoCE v1" ? 1 : 0);
 
 function podText(pod, gids) {

@@ -1,8 +1,8 @@
-// Tables that stay tables on a phone, where each row is shown as a card: roles say so to screen readers.
+// Tables. On small screens each row is shown as a card; ARIA roles keep the table structure for screen readers.
 
 import { h } from "./dom.js";
 
-/** What a cell has that has nothing; on a phone it is left out. */
+/** The content of an empty cell. Small screens do not show it. */
 const NONE = "–";
 
 export const th = (text) => h("th", { role: "columnheader", scope: "col" }, text);
@@ -10,7 +10,7 @@ export const cell = (label, ...content) =>
   h("td", { role: "cell", "data-label": label, class: content.length === 1 && content[0] === NONE ? "none" : "" },
     h("div", { class: "value" }, ...content));
 
-/** A table under a caption. `rows` are of row() and of wide(). */
+/** Returns a table with a caption. `rows` are results of row() and wide(). */
 export function table(caption, columns, rows, kind = "") {
   return h("table", { role: "table", class: kind },
     h("caption", {}, caption),
@@ -18,23 +18,23 @@ export function table(caption, columns, rows, kind = "") {
     h("tbody", { role: "rowgroup" }, rows));
 }
 
-/** A row with its header. */
+/** Returns a row with a header cell. */
 export function row(key, header, cells, kind = "") {
   return h("tr", { key, role: "row", class: kind }, h("th", { role: "rowheader", scope: "row" }, header), cells);
 }
 
-/** A row with one cell. */
+/** Returns a row with one cell across all columns. */
 export function wide(key, columns, content, kind) {
   return h("tr", { key, role: "row", class: kind }, h("td", { role: "cell", colspan: columns }, content));
 }
 
-/** Names and values; those without a value are left out. */
+/** Returns a list of names and values, without those that have no value. */
 export function facts(pairs) {
   const known = pairs.filter(([, value]) => value != null && value !== "");
   return h("dl", {}, known.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }
 
-/** A small table of what has counted something, and in words what has not; nothing if there is no counter. */
+/** Returns a table of the nonzero counters, with the names of the others in one row; null without counters. */
 export function counts(caption, pairs) {
   if (pairs.length === 0) return null;
   const counted = pairs.filter(([, value]) => value);
@@ -44,7 +44,7 @@ export function counts(caption, pairs) {
     zero ? wide("zero", 2, h("small", {}, `none: ${zero}`)) : null));
 }
 
-/** A button that opens and closes what it names. */
+/** Returns a button that opens and closes a row. */
 export function opener(isOpen, toggle, ...content) {
   return h("button", { type: "button", class: "opener", "aria-expanded": String(isOpen), onclick: toggle }, ...content);
 }

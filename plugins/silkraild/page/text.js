@@ -1,4 +1,4 @@
-// Numbers and names as people read them.
+// Formats numbers, units and names for display.
 
 const count = new Intl.NumberFormat("en");
 
@@ -14,7 +14,7 @@ function scaled(value, step, units) {
   return `${value.toFixed(digits)} ${units[at]}`;
 }
 
-/** A rate in bits per second, from bytes per second: links are measured in bits. */
+/** Formats a rate in bits per second, the unit of link speeds. `bytes` is in bytes per second. */
 export const rate = (bytes) => (bytes == null ? "–" : bits(bytes * 8));
 export const bits = (value) => scaled(value, 1000, ["b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s"]);
 export const bytes = (value) => (value == null ? "–" : scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]));
@@ -28,8 +28,8 @@ export function duration(seconds) {
 export const words = (name) => name.replaceAll("_", " ");
 export const plural = (count, one, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;
 
-/** An address as people write it: an IPv4 address in a GID is mapped. */
+/** Formats a GID as an address: an IPv4-mapped IPv6 address becomes an IPv4 address. */
 export const address = (gid) => gid.replace(/^::ffff:(?=\d+\.)/, "");
 
-/** What a pod is called; one whose name nobody knows has its UID for a name. */
+/** Returns the namespace and name of a pod. If they are unknown, `name` is the UID. */
 export const podName = (pod) => (pod.namespace ? `${pod.namespace}/${pod.name}` : pod.name);

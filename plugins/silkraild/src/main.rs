@@ -241,7 +241,7 @@ impl SilkraildCli {
             state_dir: self.state_dir.clone(),
             collectors,
             devices,
-            patience: self.device_timeout,
+            device_timeout: self.device_timeout,
             kept_files: 0,
             psn_interval: self.psn_interval,
             psn_drivers: self.psn_driver.clone(),

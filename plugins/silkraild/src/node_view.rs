@@ -1,7 +1,7 @@
-//! What `/api/v1/node` tells: the latest report as JSON.
+//! The JSON of `/api/v1/node`: the latest snapshot.
 //!
-//! Names are in camelCase and stay; further ones may come. What is not known is absent, never 0 or null. Counters count
-//! from the driver's start, as whole numbers below 2⁶⁴: JavaScript rounds those above 2⁵³, which is one part in 10¹⁶.
+//! Names are in camelCase. They are stable, but names can be added. Unknown values are absent, never 0 or null. Counters start
+//! when the driver is loaded and are integers below 2⁶⁴: JavaScript rounds values above 2⁵³, an error of one part in 10¹⁶.
 
 mod collector;
 mod counters;
@@ -13,26 +13,26 @@ use serde::Serialize;
 
 use self::{collector::CollectorView, device::DeviceView, pod::PodView};
 
-/// The node.
+/// The top-level object of `/api/v1/node`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NodeView {
-    /// What the node is called.
+    /// The name of the node, as in the label `node` of the metrics.
     node: String,
-    /// silkraild's version.
+    /// The version of silkraild, like `1.2.0`.
     version: &'static str,
-    /// When the reading began, in seconds since 1970, by the node's clock.
+    /// When the collection began, in seconds since 1970, by the clock of the node.
     time: f64,
-    /// Whether the kernel has RDMA at all.
+    /// Whether the kernel supports RDMA.
     has_rdma: bool,
-    /// Who sees an RDMA device: `shared`, every pod, or `exclusive`, one.
+    /// The RDMA mode: `shared` (devices are visible in all network namespaces) or `exclusive` (each in one).
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<String>,
-    /// How the collectors did their work: those that ran.
+    /// The status of each enabled collector.
     collectors: Vec<CollectorView>,
-    /// The devices, the node's own first.
+    /// The RDMA devices, those of the host namespace first.
     devices: Vec<DeviceView>,
-    /// The pods that have something, by namespace and name.
+    /// The pods with attachments, RDMA objects or traffic, sorted by namespace and name.
     pods: Vec<PodView>,
 }
 
@@ -51,7 +51,7 @@ impl From<&NodeSnapshot> for NodeView {
     }
 }
 
-/// Seconds since 1970.
+/// Converts a time to seconds since 1970.
 fn seconds(time: std::time::SystemTime) -> f64 {
     time.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }

@@ -157,10 +157,10 @@ mod tests {
         let alice = web.current();
         let reload =
             || web.state().apply_reload(&path, WebConfig::load(&path).map_err(|error| error.to_string()));
-        for error in ["", "{}", "basic_auth_users: {alice: x}\n", "a: b\n"] {
-            write(error);
+        for invalid in ["", "{}", "basic_auth_users: {alice: x}\n", "a: b\n"] {
+            write(invalid);
             reload();
-            assert!(web.current().is_same(&alice), "{error}");
+            assert!(web.current().is_same(&alice), "{invalid}");
             assert!(metrics(&web).contains("_last_reload_successful{node=\"n\"} 0\n"), "{}", metrics(&web));
         }
         write(&users("alice"));

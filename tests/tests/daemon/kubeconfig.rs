@@ -31,7 +31,7 @@ fn no_program_is_started_that_a_kubeconfig_names() {
     wait_until("it has collected", || daemon.health("/readyz").status == 200);
     let log = daemon.log();
     assert!(!started.exists(), "{log}");
-    for part in ["the user of its current context has exec", "expected token, tokenFile"] {
+    for part in ["the user of the current context has exec", "expected token, tokenFile"] {
         assert!(log.contains(part), "{part}: {log}");
     }
     assert_eq!(daemon.ask("GET /metrics", &[]).status, 200, "everything else is told");

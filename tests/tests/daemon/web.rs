@@ -195,8 +195,8 @@ fn what_is_wrong_keeps_it_from_starting_and_is_named_with_its_line() {
         (TLS.replace("tls.crt", "none.crt"), "line 2: cert_file"),
         (TLS.replace("tls.key", "client.key"), "line 2: cert_file tls.crt: cannot be used with the key"),
         (format!("{TLS}  min_version: TLS10\n"), "line 4: \"TLS10\": expected TLS12 or TLS13"),
-        ("basic_auth_users:\n  a: secret\n".into(), "line 2: the password of user \"a\" is no bcrypt hash"),
-        (String::new(), "line 1: nothing is here"),
+        ("basic_auth_users:\n  a: secret\n".into(), "line 2: the password of user \"a\" is not a bcrypt hash"),
+        (String::new(), "line 1: the file is empty"),
     ] {
         let said = start(&text);
         assert!(said.contains(&format!("{}: {part}", path.display())), "{said}");
@@ -234,7 +234,7 @@ fn changes_hold_at_once_and_what_cannot_be_used_leaves_the_former() {
     wait_until("the new certificate is shown", || shown(&daemon).contains("renewed"));
     let third = users("third", 4);
     for (wrong, part) in [
-        ("", "line 1: nothing is here"),
+        ("", "line 1: the file is empty"),
         ("{}", "tls_server_config was removed"),
         (TLS, "basic_auth_users was removed"),
         (&format!("{TLS}  min_version: TLS11\n{third}"), "line 4: \"TLS11\""),
@@ -335,7 +335,7 @@ fn the_example_is_served_to_prometheus_as_the_examples_ask_for_it() {
         web.to_str().unwrap(),
     ];
     let refused = daemon::run(&[&node.options()[..], &start].concat());
-    assert!(String::from_utf8(refused.stderr).unwrap().contains("is no bcrypt hash; make one: htpasswd"));
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("is not a bcrypt hash; create one with htpasswd"));
     let daemon = serve(
         &node,
         &authority,

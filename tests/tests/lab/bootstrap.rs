@@ -252,7 +252,7 @@ fn what_is_wrong_is_said_before_anything_is_done() {
         (
             "pfs:\n  - {match: {link: eth9}, vfs: 1}\n".into(),
             2,
-            "{link: eth9} matches no PF; there are: eth0",
+            "{link: eth9} matches no PF; available: eth0",
         ),
         ("rdmaMode: Exclusive\n".into(), 2, "rdmaMode: "),
         (format!("{}  - {{match: {{driver: igb}}, vfs: 1}}\n", pf("vfs: 1")), 2, "is matched by pfs[0] too"),
@@ -265,7 +265,7 @@ fn what_is_wrong_is_said_before_anything_is_done() {
     let missing = cli::silkrail("apply /nonexistent.yaml").ended(1);
     assert!(missing.stderr.contains("/nonexistent.yaml"), "{missing:?}");
     let nobody = cli::silkrail(&format!("vf create eth9 1 {}", bare.state())).ended(2);
-    for part in ["there is no PF \"eth9\"", "there are: eth0, eth1"] {
+    for part in ["there is no PF \"eth9\"", "available: eth0, eth1"] {
         assert!(nobody.stderr.contains(part), "{nobody:?}");
     }
 }

@@ -216,9 +216,9 @@ fn a_pod_map_entry_that_cannot_be_read_is_set_aside_and_the_pod_starts() {
     std::fs::write(&entries[0], "{\"schema\":\"podmap/2.0\"}").unwrap();
     let answer = chain.rdma().with("prevResult", &result).add();
     answer.ok();
-    assert!(answer.stderr.contains("set aside"), "{answer:?}");
-    let aside = format!("{}.bad", entries[0].display());
-    assert_eq!(std::fs::read_to_string(&aside).unwrap(), "{\"schema\":\"podmap/2.0\"}");
+    assert!(answer.stderr.contains("quarantined"), "{answer:?}");
+    let quarantined = format!("{}.bad", entries[0].display());
+    assert_eq!(std::fs::read_to_string(&quarantined).unwrap(), "{\"schema\":\"podmap/2.0\"}");
     chain.del();
     assert!(std::path::Path::new(&aside).exists());
 }

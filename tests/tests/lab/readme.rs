@@ -146,7 +146,7 @@ fn from_an_empty_machine_to_a_working_chain_by_the_readme_alone() {
         Command::new("/usr/local/bin/silkrail").args(["apply", "--dry-run"]).output().unwrap();
     let said = String::from_utf8(somebody_elses.stdout).unwrap();
     assert!(
-        said.contains("matches no PF; there are: eth0") && somebody_elses.status.code() == Some(2),
+        said.contains("matches no PF; available: eth0") && somebody_elses.status.code() == Some(2),
         "{said}"
     );
     let file = "/etc/silkrail/node.yaml";

@@ -34,7 +34,7 @@ fn case_084_what_is_no_vf_is_refused() {
     );
     let pf = fs::read_link("/sys/class/net/eth0/device").unwrap();
     let pf = pf.file_name().unwrap().to_str().unwrap();
-    with(pf).error(7).says(&[pf, "is no VF"]);
+    with(pf).error(7).says(&[pf, "is not a VF"]);
     call(&machine, &vf, &pod, json!({})).stdin("{{{").add().error(6);
     machine.node.snapshot().assert_is(&before);
 }

@@ -35,7 +35,7 @@ fn with_budget(rail: &RailNode, budget: &str) -> (FakeIpam, Call) {
 }
 
 #[test]
-fn invariant_8_waits_that_are_too_long_together_end_and_the_error_says_what_each_took() {
+fn invariant_8_waits_that_exceed_the_budget_end_and_the_error_lists_their_durations() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     let (ipam, call) = with_budget(&rail, "2000:2000");
@@ -82,7 +82,7 @@ fn an_ipam_plugin_and_duplicate_address_detection_share_one_budget() {
 }
 
 #[test]
-fn an_add_whose_time_is_used_up_has_time_left_to_take_back_what_it_made() {
+fn an_add_that_exceeds_its_budget_still_reverts_its_changes() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     let (ipam, call) = with_budget(&rail, "500:8000");
@@ -103,7 +103,7 @@ fn an_add_whose_time_is_used_up_has_time_left_to_take_back_what_it_made() {
 }
 
 #[test]
-fn a_del_whose_time_is_used_up_says_so_and_the_next_one_finishes() {
+fn a_del_that_exceeds_its_budget_fails_and_the_next_one_finishes() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     let (ipam, call) = with_budget(&rail, "700");
@@ -118,7 +118,7 @@ fn a_del_whose_time_is_used_up_says_so_and_the_next_one_finishes() {
 }
 
 #[test]
-fn what_one_attachment_takes_in_a_gc_is_not_all_the_time_that_the_others_have() {
+fn one_slow_attachment_does_not_use_the_whole_budget_of_a_gc() {
     let rail = RailNode::new();
     let (ipam, call) = with_budget(&rail, "2500");
     let add = |id: &str, ifname: &str| rail.with_ipam(&ipam).container(id).ifname(ifname).add().ok();
@@ -135,7 +135,7 @@ fn what_one_attachment_takes_in_a_gc_is_not_all_the_time_that_the_others_have() 
 }
 
 #[test]
-fn a_gc_of_many_that_take_a_little_time_each_gets_somewhere() {
+fn a_gc_of_many_slow_attachments_makes_progress() {
     let rail = RailNode::new();
     let (ipam, call) = with_budget(&rail, "3000");
     for number in 0..12 {
@@ -153,7 +153,7 @@ fn a_gc_of_many_that_take_a_little_time_each_gets_somewhere() {
 }
 
 #[test]
-fn an_ipam_plugin_is_given_the_time_that_it_allows_itself() {
+fn an_ipam_plugin_gets_as_much_time_as_its_own_timeout() {
     let rail = RailNode::new();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     // whereabouts allows itself two minutes. 40 s were too short, so a little more shows it.

@@ -10,7 +10,7 @@ fn valid(containers: &[&str]) -> Value {
 }
 
 #[test]
-fn ipam_case_092_gc_takes_back_exactly_the_others() {
+fn ipam_case_092_gc_reverts_exactly_the_attachments_that_are_not_valid() {
     let rail = RailNode::new();
     let other = rail.node.pod("b");
     let lost = rail.macvlan(&json!({})).container("lost");
@@ -27,7 +27,7 @@ fn ipam_case_092_gc_takes_back_exactly_the_others() {
 }
 
 #[test]
-fn gc_takes_back_an_attachment_whose_namespace_is_gone() {
+fn gc_reverts_an_attachment_whose_namespace_is_gone() {
     let rail = RailNode::new();
     let call = rail.macvlan(&json!({}));
     call.add().ok();
@@ -38,7 +38,7 @@ fn gc_takes_back_an_attachment_whose_namespace_is_gone() {
 }
 
 #[test]
-fn what_is_in_the_place_of_a_journal_keeps_no_other_from_being_taken_back() {
+fn a_directory_in_place_of_a_journal_does_not_stop_gc() {
     let rail = RailNode::new();
     let call = rail.macvlan(&json!({}));
     call.add().ok();
@@ -52,7 +52,7 @@ fn what_is_in_the_place_of_a_journal_keeps_no_other_from_being_taken_back() {
 }
 
 #[test]
-fn an_address_is_not_given_away_while_its_link_could_not_be_deleted() {
+fn an_address_is_not_released_while_its_link_could_not_be_deleted() {
     let rail = RailNode::new();
     let call = rail.macvlan(&json!({}));
     let address = silkrail_tests::rail::ip(&call.add().ok());
@@ -75,7 +75,7 @@ fn an_address_is_not_given_away_while_its_link_could_not_be_deleted() {
 }
 
 #[test]
-fn another_ipam_plugin_is_told_to_keep_the_address_of_a_link_that_could_not_be_deleted() {
+fn gc_of_another_ipam_plugin_lists_an_attachment_as_valid_if_its_link_could_not_be_deleted() {
     let rail = RailNode::new();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let call = rail.with_ipam(&ipam);
@@ -88,7 +88,7 @@ fn another_ipam_plugin_is_told_to_keep_the_address_of_a_link_that_could_not_be_d
 }
 
 #[test]
-fn another_ipam_plugin_is_told_to_keep_it_where_go_has_written_null_for_an_empty_list() {
+fn gc_of_another_ipam_plugin_lists_it_as_valid_if_the_runtimes_list_is_null() {
     let rail = RailNode::new();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let call = rail.with_ipam(&ipam);
@@ -100,7 +100,7 @@ fn another_ipam_plugin_is_told_to_keep_it_where_go_has_written_null_for_an_empty
 }
 
 #[test]
-fn gc_leaves_other_networks_alone() {
+fn gc_does_not_change_other_networks() {
     let rail = RailNode::new();
     let call = rail.macvlan(&json!({"name": "other"}));
     call.add().ok();
@@ -110,7 +110,7 @@ fn gc_leaves_other_networks_alone() {
 }
 
 #[test]
-fn gc_leaves_an_attachment_with_the_same_container_and_another_interface() {
+fn gc_distinguishes_two_interfaces_of_one_container() {
     let rail = RailNode::new();
     rail.macvlan(&json!({})).add().ok();
     let clean = rail.macvlan(&json!({})).ifname("net2");
@@ -123,7 +123,7 @@ fn gc_leaves_an_attachment_with_the_same_container_and_another_interface() {
 }
 
 #[test]
-fn gc_goes_on_past_failures_and_tells_of_them() {
+fn gc_continues_after_failures_and_reports_them() {
     let rail = RailNode::new();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let call = rail.with_ipam(&ipam);

@@ -127,7 +127,7 @@ fn was_set_aside(file: &Path, answer: &Answer, damage: FileDamage) {
 }
 
 #[test]
-fn invariant_2_del_succeeds_whatever_became_of_a_journal() {
+fn invariant_2_del_succeeds_with_any_damage_to_a_journal() {
     let bench = DamageFixture::new();
     for file in ["attachments/c0ffee@net1.macvlan.journal", "attachments/c0ffee@net1.silkrail-ipam.journal"] {
         for damage in ALL {
@@ -143,7 +143,7 @@ fn invariant_2_del_succeeds_whatever_became_of_a_journal() {
 }
 
 #[test]
-fn invariant_2_del_succeeds_whatever_became_of_the_pod_maps_entry() {
+fn invariant_2_del_succeeds_with_any_damage_to_the_pod_map_entry() {
     let bench = DamageFixture::new();
     for damage in ALL {
         let (file, answer) = bench.damaged("podmap/v1/c0ffee@net1.json", damage, Call::del);
@@ -154,7 +154,7 @@ fn invariant_2_del_succeeds_whatever_became_of_the_pod_maps_entry() {
 }
 
 #[test]
-fn what_is_in_the_place_of_a_new_file_is_set_aside() {
+fn a_damaged_file_at_the_path_of_a_new_file_is_quarantined() {
     let bench = DamageFixture::new();
     for file in ["attachments/c0ffee@net1.macvlan.journal", "podmap/v1/c0ffee@net1.json"] {
         let path = bench.rail.node.state_dir().join(file);
@@ -180,7 +180,7 @@ fn what_is_in_the_place_of_a_new_file_is_set_aside() {
 }
 
 #[test]
-fn invariant_4_whatever_became_of_a_map_no_address_is_given_twice() {
+fn invariant_4_no_address_is_allocated_twice_with_any_damage_to_a_map() {
     let bench = DamageFixture::new();
     let other = bench.rail.node.pod("b");
     let second = bench.call.clone().pod(&other).container("second");
@@ -204,7 +204,7 @@ fn invariant_4_whatever_became_of_a_map_no_address_is_given_twice() {
 }
 
 #[test]
-fn invariant_2_del_succeeds_whatever_became_of_a_map() {
+fn invariant_2_del_succeeds_with_any_damage_to_a_map() {
     let bench = DamageFixture::new();
     for damage in ALL {
         let (_, answer) = bench.damaged("ipam/BOOT/maps/rail", damage, Call::del);

@@ -12,7 +12,7 @@ use testkit::{FakeIpam, Observe};
 use silkrail_tests::rail::RailNode;
 
 #[test]
-fn case_021_a_missing_ipam_plugin_is_named_with_where_it_was_looked_for() {
+fn case_021_the_error_of_a_missing_ipam_plugin_has_the_search_path() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     let call = rail.macvlan(&json!({"ipam": {"type": "nobody"}}));
@@ -60,7 +60,7 @@ fn case_022_the_ipam_plugin_gets_our_configuration_and_our_environment() {
 }
 
 #[test]
-fn case_023_the_ipam_plugins_error_is_ours_and_it_is_told_to_release() {
+fn case_023_the_ipam_plugins_error_is_returned_and_its_del_is_called() {
     let rail = RailNode::new();
     let ipam = FakeIpam::install(&rail.node, "fake");
     let before = rail.node.snapshot();
@@ -85,7 +85,7 @@ fn an_ipam_plugin_that_fails_without_an_error_object_is_named() {
 }
 
 #[test]
-fn case_024_a_result_without_a_version_has_the_configurations() {
+fn case_024_a_result_without_a_version_has_the_version_of_the_configuration() {
     let rail = RailNode::new();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"version": "4", "address": "10.7.0.5/24"}]}));
     let result = rail.with_ipam(&ipam).with("cniVersion", &json!("0.4.0")).add().ok();
@@ -94,7 +94,7 @@ fn case_024_a_result_without_a_version_has_the_configurations() {
 }
 
 #[test]
-fn an_ipam_plugin_may_answer_in_another_version() {
+fn an_ipam_plugin_can_return_a_result_of_another_version() {
     let rail = RailNode::new();
     let old = json!({"cniVersion": "0.2.0", "ip4": {"ip": "10.7.0.5/24", "routes": [{"dst": "10.9.0.0/16", "gw": "10.7.0.1"}]}});
     let ipam = FakeIpam::giving(&rail.node, &old);
@@ -104,7 +104,7 @@ fn an_ipam_plugin_may_answer_in_another_version() {
 }
 
 #[test]
-fn case_025_an_ipam_plugin_without_addresses_fails_the_add_and_is_told_to_release() {
+fn case_025_an_ipam_result_without_addresses_fails_the_add_and_del_is_called() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     for empty in [json!({"cniVersion": "1.1.0", "ips": []}), json!({}), json!(null)] {
@@ -117,7 +117,7 @@ fn case_025_an_ipam_plugin_without_addresses_fails_the_add_and_is_told_to_releas
 }
 
 #[test]
-fn a_result_that_is_no_result_fails_the_add() {
+fn an_invalid_ipam_result_fails_the_add() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     for odd in [
@@ -143,7 +143,7 @@ fn case_032_status_fails_with_the_code_of_the_ipam_plugin() {
 }
 
 #[test]
-fn case_033_gc_is_handed_on_to_the_ipam_plugin() {
+fn case_033_gc_is_forwarded_to_the_ipam_plugin() {
     let rail = RailNode::new();
     let ipam = FakeIpam::install(&rail.node, "fake");
     let valid = json!([{"containerID": "c0ffee", "ifname": "net1"}]);
@@ -156,7 +156,7 @@ fn case_033_gc_is_handed_on_to_the_ipam_plugin() {
 }
 
 #[test]
-fn check_is_handed_on_to_the_ipam_plugin() {
+fn check_is_forwarded_to_the_ipam_plugin() {
     let rail = RailNode::new();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let call = rail.with_ipam(&ipam);
@@ -200,7 +200,7 @@ fn the_builtin_ipam_plugin_and_the_executable_do_the_same() {
 }
 
 #[test]
-fn invariant_8_what_an_ipam_plugin_leaves_running_is_not_waited_for() {
+fn invariant_8_a_background_process_of_an_ipam_plugin_is_not_waited_for() {
     let rail = RailNode::new();
     let ipam = FakeIpam::install(&rail.node, "fake");
     let daemon = ipam.dir().join("daemon");

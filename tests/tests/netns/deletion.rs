@@ -8,7 +8,7 @@ use testkit::{FakeIpam, Observe, TestPod};
 use silkrail_tests::rail::RailNode;
 
 #[test]
-fn case_037_del_of_what_was_never_added_succeeds() {
+fn case_037_del_of_an_unknown_attachment_succeeds() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     for ipam in [json!({}), json!({"type": "silkrail-ipam"})] {
@@ -18,7 +18,7 @@ fn case_037_del_of_what_was_never_added_succeeds() {
 }
 
 #[test]
-fn case_038_the_ipam_plugin_is_told_though_nothing_is_known_of_the_attachment() {
+fn case_038_the_ipam_plugins_del_is_called_for_an_unknown_attachment() {
     let rail = RailNode::new();
     let ipam = FakeIpam::install(&rail.node, "fake");
     let call = rail.with_ipam(&ipam);
@@ -95,7 +95,7 @@ fn invariant_2_del_succeeds_when_a_journal_is_damaged() {
 }
 
 #[test]
-fn invariant_2_del_needs_no_prev_result_and_minds_none() {
+fn invariant_2_del_ignores_the_prev_result() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     for prev in [json!(null), json!({}), json!("odd"), json!({"cniVersion": "0.1.0"})] {
@@ -164,7 +164,7 @@ fn invariant_3_a_late_del_leaves_an_address_that_another_attachment_has() {
 }
 
 #[test]
-fn invariant_2_a_del_that_cannot_release_says_so_and_the_next_one_does() {
+fn invariant_2_a_del_that_fails_to_release_reports_it_and_the_next_one_succeeds() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));

@@ -29,7 +29,7 @@ fn invariant_6_a_duplicate_add_does_not_call_the_ipam_plugin() {
 }
 
 #[test]
-fn invariant_6_an_add_in_a_new_namespace_is_refused_while_the_old_one_lives() {
+fn invariant_6_an_add_in_a_new_namespace_is_refused_while_the_old_one_exists() {
     let rail = RailNode::new();
     let call = rail.macvlan(&json!({}));
     call.add().ok();
@@ -40,7 +40,7 @@ fn invariant_6_an_add_in_a_new_namespace_is_refused_while_the_old_one_lives() {
 }
 
 #[test]
-fn an_add_in_a_new_namespace_takes_the_attachment_of_a_dead_one_back() {
+fn an_add_in_a_new_namespace_reverts_the_stale_attachment_of_the_old_one() {
     let rail = RailNode::new();
     let (old, new) = (rail.node.pod("old"), rail.node.pod("new"));
     let call = rail.macvlan(&json!({}));

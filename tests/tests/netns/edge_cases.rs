@@ -39,7 +39,7 @@ fn a_mac_address_that_another_pod_on_the_master_has_is_refused_and_nothing_is_le
 }
 
 #[test]
-fn the_loopback_interface_is_taken() {
+fn the_name_of_the_loopback_interface_is_in_use() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     rail.macvlan(&json!({})).ifname("lo").add().error(102).says(&["interface lo already exists"]);
@@ -48,7 +48,7 @@ fn the_loopback_interface_is_taken() {
 }
 
 #[test]
-fn a_name_that_the_kernel_would_complete_is_refused() {
+fn an_interface_name_with_a_percent_sign_is_refused() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     for name in ["net%d", "%d", "net%", "%s"] {
@@ -58,7 +58,7 @@ fn a_name_that_the_kernel_would_complete_is_refused() {
 }
 
 #[test]
-fn a_name_that_the_kernel_keeps_for_itself_is_refused_and_nothing_is_left() {
+fn a_name_that_the_kernel_reserves_is_refused_and_nothing_is_left() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     for name in ["all", "default"] {

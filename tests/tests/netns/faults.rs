@@ -39,7 +39,7 @@ fn invariant_1_an_add_that_fails_at_any_step_leaves_the_node_as_before() {
 }
 
 #[test]
-fn invariant_1_an_add_that_fails_says_why() {
+fn invariant_1_an_add_that_fails_reports_the_reason() {
     let (rail, call, before) = one_address();
     let refusal = call.fault("error:3").add().error(999);
     refusal.says(&["injected fault"]);
@@ -47,7 +47,7 @@ fn invariant_1_an_add_that_fails_says_why() {
 }
 
 #[test]
-fn invariant_1_an_add_that_is_killed_at_any_step_is_taken_back_by_del() {
+fn invariant_1_an_add_that_is_killed_at_any_step_is_reverted_by_del() {
     let (rail, call, before) = one_address();
     at_each_step(&call, "kill", |_| {
         call.del().done();
@@ -56,7 +56,7 @@ fn invariant_1_an_add_that_is_killed_at_any_step_is_taken_back_by_del() {
 }
 
 #[test]
-fn invariant_1_an_add_that_is_killed_at_any_step_is_taken_back_by_del_without_the_namespace() {
+fn invariant_1_an_add_that_is_killed_at_any_step_is_reverted_by_del_without_the_namespace() {
     let (rail, call, before) = one_address();
     at_each_step(&call, "kill", |_| {
         call.clone().env("CNI_NETNS", "").del().done();
@@ -65,7 +65,7 @@ fn invariant_1_an_add_that_is_killed_at_any_step_is_taken_back_by_del_without_th
 }
 
 #[test]
-fn invariant_1_an_add_that_is_killed_at_any_step_is_taken_back_by_the_next_add() {
+fn invariant_1_an_add_that_is_killed_at_any_step_is_reverted_by_the_next_add() {
     let (rail, call, before) = one_address();
     at_each_step(&call, "kill", |step| {
         call.add().ok();
@@ -76,7 +76,7 @@ fn invariant_1_an_add_that_is_killed_at_any_step_is_taken_back_by_the_next_add()
 }
 
 #[test]
-fn invariant_1_an_add_that_is_killed_at_any_step_is_taken_back_by_gc() {
+fn invariant_1_an_add_that_is_killed_at_any_step_is_reverted_by_gc() {
     let (rail, call, before) = one_address();
     at_each_step(&call, "kill", |_| {
         call.with("cni.dev/valid-attachments", &json!([])).gc().done();
@@ -85,7 +85,7 @@ fn invariant_1_an_add_that_is_killed_at_any_step_is_taken_back_by_gc() {
 }
 
 #[test]
-fn invariant_1_an_add_that_is_killed_twice_is_taken_back() {
+fn invariant_1_an_add_that_is_killed_twice_is_reverted() {
     let (rail, call, before) = one_address();
     at_each_step(&call, "kill", |step| {
         let again = call.clone().fault(&format!("kill:{step}")).add();
@@ -96,7 +96,7 @@ fn invariant_1_an_add_that_is_killed_twice_is_taken_back() {
 }
 
 #[test]
-fn invariant_1_an_add_that_is_killed_in_a_pod_that_dies_releases_the_address() {
+fn invariant_1_the_address_of_a_killed_add_in_a_pod_that_ended_is_released() {
     let RailNode { mut pod, node, switch } = RailNode::new();
     let mut rail = RailNode { pod: node.pod("b"), node, switch };
     let call = rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10"])}));
@@ -114,7 +114,7 @@ fn invariant_1_an_add_that_is_killed_in_a_pod_that_dies_releases_the_address() {
 }
 
 #[test]
-fn invariant_1_an_add_that_is_killed_within_the_ipam_plugin_is_taken_back() {
+fn invariant_1_an_add_that_is_killed_within_the_ipam_plugin_is_reverted() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
@@ -163,7 +163,7 @@ fn invariant_2_a_del_that_is_killed_is_finished_by_the_next() {
 }
 
 #[test]
-fn invariant_4_of_two_attachments_one_of_them_killed_both_never_have_the_address() {
+fn invariant_4_two_attachments_never_have_the_same_address_if_one_add_is_killed() {
     let (rail, call, _) = one_address();
     let other = rail.node.pod("b");
     let second = call.clone().pod(&other).container("second");

@@ -35,7 +35,7 @@ fn journal(node: &TestNode, name: &str) -> PathBuf {
 }
 
 #[test]
-fn a_dry_run_says_what_is_stale_and_why_and_touches_nothing() {
+fn a_dry_run_lists_stale_state_with_evidence_and_changes_nothing() {
     let (node, _switch, evidence) = dead();
     let before = node.snapshot();
     let ran = evidence.gc("").ended(0);
@@ -60,7 +60,7 @@ fn a_dry_run_says_what_is_stale_and_why_and_touches_nothing() {
 }
 
 #[test]
-fn a_pod_that_died_without_a_del_is_taken_back_whole() {
+fn everything_of_a_pod_that_ended_without_a_del_is_removed() {
     let (node, _switch, evidence) = dead();
     let ran = evidence.gc("--yes").ended(0);
     assert!(ran.stdout.contains("taken back") && ran.stdout.contains(", 0 left"), "{}", ran.stdout);
@@ -83,7 +83,7 @@ fn json_has_every_finding_with_its_evidence() {
 }
 
 #[test]
-fn a_pod_that_lives_is_never_touched() {
+fn a_running_pod_is_never_changed() {
     let rail = RailNode::new();
     let evidence = ProcFixture::of(&rail.node);
     let call = rail.macvlan(&json!({}));
@@ -96,7 +96,7 @@ fn a_pod_that_lives_is_never_touched() {
 }
 
 #[test]
-fn a_namespace_without_its_path_lives_as_long_as_a_process_is_in_it() {
+fn a_namespace_without_its_path_exists_while_a_process_is_in_it() {
     let rail = RailNode::new();
     let evidence = ProcFixture::of(&rail.node);
     rail.macvlan(&json!({})).add().ok();
@@ -121,7 +121,7 @@ fn a_namespace_without_its_path_lives_as_long_as_a_process_is_in_it() {
 }
 
 #[test]
-fn a_later_namespace_with_a_dead_pods_number_keeps_nothing_of_it() {
+fn a_later_namespace_with_the_same_inode_number_does_not_keep_stale_state() {
     let rail = RailNode::new();
     let evidence = ProcFixture::of(&rail.node);
     rail.macvlan(&json!({})).add().ok();
@@ -133,14 +133,14 @@ fn a_later_namespace_with_a_dead_pods_number_keeps_nothing_of_it() {
     let mut process = later.command("sleep").arg("60").spawn().unwrap();
     evidence.process(process.id());
     let ran = evidence.gc("").ended(0);
-    assert!(ran.stdout.contains("holds a later one with its number"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("holds a newer namespace with the same inode number"), "{}", ran.stdout);
     evidence.gc("--yes").ended(0);
     process.kill().and_then(|()| process.wait()).unwrap();
     assert!(node.snapshot().state().is_empty(), "{:?}", node.snapshot().state());
 }
 
 #[test]
-fn a_later_namespace_with_a_dead_pods_number_and_path_is_not_that_pod() {
+fn a_later_namespace_with_the_same_inode_number_and_path_is_another_pod() {
     let rail = RailNode::new();
     let call = rail.macvlan(&json!({}));
     call.add().ok();
@@ -161,7 +161,7 @@ fn a_later_namespace_with_a_dead_pods_number_and_path_is_not_that_pod() {
 }
 
 #[test]
-fn a_namespace_without_its_path_lives_as_long_as_it_is_mounted() {
+fn a_namespace_without_its_path_exists_while_it_is_mounted() {
     let rail = RailNode::new();
     let evidence = ProcFixture::of(&rail.node);
     rail.macvlan(&json!({})).add().ok();
@@ -179,7 +179,7 @@ fn a_namespace_without_its_path_lives_as_long_as_it_is_mounted() {
 }
 
 #[test]
-fn invariant_1_an_add_that_is_killed_at_any_step_is_taken_back_though_the_pod_lives() {
+fn invariant_1_gc_reverts_an_add_killed_at_any_step_though_the_pod_is_running() {
     let rail = RailNode::new();
     let evidence = ProcFixture::of(&rail.node);
     let call = rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10"])}));
@@ -197,7 +197,7 @@ fn invariant_1_an_add_that_is_killed_at_any_step_is_taken_back_though_the_pod_li
 }
 
 #[test]
-fn an_add_that_died_in_a_pod_that_no_path_leads_to_is_told_of_and_left() {
+fn a_killed_add_in_a_pod_without_a_path_is_reported_and_kept() {
     let rail = RailNode::new();
     let evidence = ProcFixture::of(&rail.node);
     assert!(rail.macvlan(&json!({})).fault("kill:6").add().was_killed());
@@ -214,7 +214,7 @@ fn an_add_that_died_in_a_pod_that_no_path_leads_to_is_told_of_and_left() {
 }
 
 #[test]
-fn what_a_call_is_at_work_on_is_told_of_and_not_touched() {
+fn an_attachment_with_a_call_in_progress_is_reported_and_unchanged() {
     let rail = RailNode::new();
     let evidence = ProcFixture::of(&rail.node);
     let slow = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
@@ -237,7 +237,7 @@ fn what_a_call_is_at_work_on_is_told_of_and_not_touched() {
 }
 
 #[test]
-fn invariant_10_what_was_written_before_the_last_boot_goes() {
+fn invariant_10_state_of_an_earlier_boot_is_removed() {
     let rail = RailNode::new();
     let evidence = ProcFixture::of(&rail.node);
     rail.macvlan(&json!({})).add().ok();
@@ -254,7 +254,7 @@ fn invariant_10_what_was_written_before_the_last_boot_goes() {
 }
 
 #[test]
-fn what_cannot_be_taken_back_is_left_with_the_reason_and_the_exit_status_says_so() {
+fn what_cannot_be_reverted_is_kept_and_reported_with_the_reason_and_the_exit_status() {
     let rail = RailNode::new();
     let evidence = ProcFixture::of(&rail.node);
     let fake = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
@@ -274,7 +274,7 @@ fn what_cannot_be_taken_back_is_left_with_the_reason_and_the_exit_status_says_so
 }
 
 #[test]
-fn an_ipam_plugin_that_was_moved_is_found_where_cni_path_says() {
+fn an_ipam_plugin_that_was_moved_is_found_in_cni_path() {
     let rail = RailNode::new();
     let evidence = ProcFixture::of(&rail.node);
     let fake = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
@@ -290,7 +290,7 @@ fn an_ipam_plugin_that_was_moved_is_found_where_cni_path_says() {
 }
 
 #[test]
-fn a_journal_of_a_plugin_that_this_version_has_not_is_left() {
+fn a_journal_of_an_unknown_plugin_is_kept() {
     let (node, _switch, evidence) = dead();
     let path = journal(&node, "c0ffee@net1.macvlan");
     fs::rename(&path, journal(&node, "c0ffee@net1.wormhole")).unwrap();
@@ -300,7 +300,7 @@ fn a_journal_of_a_plugin_that_this_version_has_not_is_left() {
 }
 
 #[test]
-fn a_journal_that_cannot_be_understood_is_told_of_and_left() {
+fn an_unreadable_journal_is_reported_and_kept() {
     let (node, _switch, evidence) = dead();
     for name in ["c0ffee@net1.macvlan", "c0ffee@net1.silkrail-ipam"] {
         fs::write(journal(&node, name), "{\"version\":99}\n").unwrap();
@@ -312,7 +312,7 @@ fn a_journal_that_cannot_be_understood_is_told_of_and_left() {
 }
 
 #[test]
-fn gc_beside_pods_that_come_and_go_disturbs_none() {
+fn gc_does_not_disturb_pods_that_start_and_stop() {
     let rail = RailNode::new();
     let evidence = ProcFixture::of(&rail.node);
     let calls: Vec<_> = (0..3)
@@ -339,7 +339,7 @@ fn gc_beside_pods_that_come_and_go_disturbs_none() {
 }
 
 #[test]
-fn in_a_container_it_refuses_to_judge() {
+fn gc_refuses_to_run_in_a_container() {
     let (node, _switch, _) = dead();
     let before = node.snapshot();
     let state = node.state_dir();
@@ -364,7 +364,7 @@ fn in_a_container_it_refuses_to_judge() {
 }
 
 #[test]
-fn in_another_network_namespace_than_the_nodes_it_takes_nothing_back() {
+fn gc_reverts_nothing_outside_the_host_network_namespace() {
     let (node, _switch, evidence) = dead();
     let before = node.snapshot();
     let own = evidence.root().join("proc/self/ns/net");

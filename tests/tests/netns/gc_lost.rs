@@ -35,7 +35,7 @@ fn lost_address() -> (RailNode, Call) {
 }
 
 #[test]
-fn gc_of_the_node_releases_an_address_that_no_journal_tells_of() {
+fn node_gc_releases_an_address_without_a_journal() {
     let (rail, call) = lost_address();
     let evidence = ProcFixture::of(&rail.node);
     assert_eq!(evidence.with_state("", "stale"), ["address c0ffee@net1 10.7.0.10"]);
@@ -46,7 +46,7 @@ fn gc_of_the_node_releases_an_address_that_no_journal_tells_of() {
 }
 
 #[test]
-fn gc_of_the_ipam_plugin_releases_an_address_that_no_journal_tells_of() {
+fn ipam_plugin_gc_releases_an_address_without_a_journal() {
     let (rail, call) = lost_address();
     valid(&call, &["c0ffee"]).gc().done();
     assert_eq!(rail.node.snapshot().claims(), ["10.7.0.10"], "it is valid");
@@ -55,7 +55,7 @@ fn gc_of_the_ipam_plugin_releases_an_address_that_no_journal_tells_of() {
 }
 
 #[test]
-fn gc_of_a_main_plugin_has_its_ipam_plugin_do_so() {
+fn main_plugin_gc_releases_orphaned_addresses_through_its_ipam_plugin() {
     let rail = RailNode::new();
     rail.ipam(&pools()).add().ok();
     lose_journals(&rail.node);
@@ -64,7 +64,7 @@ fn gc_of_a_main_plugin_has_its_ipam_plugin_do_so() {
 }
 
 #[test]
-fn gc_of_one_network_leaves_the_addresses_of_another_alone() {
+fn gc_of_one_network_keeps_the_addresses_of_another() {
     let rail = RailNode::new();
     let other = rail.ipam(&pools()).with("name", &json!("other"));
     let address = ip(&other.add().ok());
@@ -81,7 +81,7 @@ fn gc_of_one_network_leaves_the_addresses_of_another_alone() {
 }
 
 #[test]
-fn gc_neither_waits_for_nor_sets_aside_the_journals_of_other_networks() {
+fn gc_neither_waits_for_nor_quarantines_journals_of_other_networks() {
     let rail = RailNode::new();
     rail.macvlan(&json!({"name": "other"})).add().ok();
     let path = rail.node.state_dir().join("attachments/c0ffee@net1.macvlan.journal");
@@ -100,7 +100,7 @@ fn gc_neither_waits_for_nor_sets_aside_the_journals_of_other_networks() {
 }
 
 #[test]
-fn an_address_whose_journal_was_set_aside_is_kept_and_the_file_too() {
+fn an_address_whose_journal_is_quarantined_is_kept_and_so_is_the_file() {
     let rail = RailNode::new();
     let call = rail.ipam(&pools());
     call.add().ok();
@@ -119,7 +119,7 @@ fn an_address_whose_journal_was_set_aside_is_kept_and_the_file_too() {
 }
 
 #[test]
-fn what_a_living_pod_has_is_kept_though_its_journals_are_lost() {
+fn objects_of_a_running_pod_are_kept_if_its_journals_are_missing() {
     let rail = RailNode::new();
     let evidence = ProcFixture::of(&rail.node);
     let call = rail.macvlan(&json!({}));
@@ -138,7 +138,7 @@ fn what_a_living_pod_has_is_kept_though_its_journals_are_lost() {
 }
 
 #[test]
-fn an_entry_that_cannot_be_understood_is_kept_and_so_is_the_address() {
+fn an_unreadable_pod_map_entry_is_kept_and_so_is_its_address() {
     let rail = RailNode::new();
     let evidence = ProcFixture::of(&rail.node);
     let call = rail.macvlan(&json!({}));
@@ -157,7 +157,7 @@ fn an_entry_that_cannot_be_understood_is_kept_and_so_is_the_address() {
 }
 
 #[test]
-fn entries_of_the_pod_map_and_notes_about_pods_go_with_their_journals() {
+fn pod_map_entries_and_pod_notes_are_removed_with_their_journals() {
     let rail = RailNode::new();
     let evidence = ProcFixture::of(&rail.node);
     let uid = "K8S_POD_NAMESPACE=train;K8S_POD_NAME=job;K8S_POD_UID=91ab";
@@ -181,7 +181,7 @@ fn entries_of_the_pod_map_and_notes_about_pods_go_with_their_journals() {
 }
 
 #[test]
-fn a_claim_of_a_device_goes_with_its_namespace_and_not_before() {
+fn a_device_claim_is_released_with_its_namespace_and_not_before() {
     let rail = RailNode::new();
     let evidence = ProcFixture::of(&rail.node);
     let meta = fs::metadata(rail.pod.path()).unwrap();
@@ -215,7 +215,7 @@ fn a_claim_of_a_device_goes_with_its_namespace_and_not_before() {
 }
 
 #[test]
-fn del_of_one_attachment_among_others_does_not_look_at_every_claim() {
+fn del_of_one_attachment_does_not_read_every_claim() {
     let rail = RailNode::new();
     let call = |id: &str| rail.ipam(&pools()).container(id);
     call("kept").add().ok();
@@ -228,7 +228,7 @@ fn del_of_one_attachment_among_others_does_not_look_at_every_claim() {
 }
 
 #[test]
-fn gc_logs_where_the_configuration_says() {
+fn gc_logs_to_the_configured_file() {
     let (rail, call) = lost_address();
     let log = rail.node.log_file("log");
     valid(&call, &[]).with("logFile", &json!(log)).gc().done();
@@ -279,7 +279,7 @@ fn calls_for(attachments: usize) -> usize {
 }
 
 #[test]
-fn a_mass_loss_costs_what_its_size_does() {
+fn the_cost_of_gc_is_linear_in_the_number_of_orphans() {
     // Each on a thread of its own: a node is its thread's.
     let [few, many] = [20, 120].map(|n| thread::spawn(move || calls_for(n)).join().unwrap());
     assert!(many < 7 * few, "6 times as many took {many} system calls instead of {few}");

@@ -35,7 +35,7 @@ fn taken(rail: &RailNode) -> Vec<String> {
 }
 
 #[test]
-fn host_local_gives_and_takes_back() {
+fn host_local_allocates_and_releases_an_address() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     let call = call(&rail);
@@ -51,7 +51,7 @@ fn host_local_gives_and_takes_back() {
 }
 
 #[test]
-fn invariant_1_host_local_gets_the_address_back_when_the_add_fails() {
+fn invariant_1_the_address_of_host_local_is_released_if_the_add_fails() {
     let rail = RailNode::new();
     // host-local reads the configuration's addresses, the kernel refuses to route through the node's own.
     rail.pod.run_ip("link add net1 type veth peer name other");
@@ -62,7 +62,7 @@ fn invariant_1_host_local_gets_the_address_back_when_the_add_fails() {
 }
 
 #[test]
-fn invariant_2_host_local_gets_the_address_back_when_the_namespace_and_the_state_are_gone() {
+fn invariant_2_the_address_of_host_local_is_released_without_the_namespace_and_the_state() {
     let rail = RailNode::new();
     let call = call(&rail);
     call.add().ok();
@@ -72,7 +72,7 @@ fn invariant_2_host_local_gets_the_address_back_when_the_namespace_and_the_state
 }
 
 #[test]
-fn host_locals_own_error_is_handed_up() {
+fn the_error_of_host_local_is_returned() {
     let rail = RailNode::new();
     for n in 0..2 {
         let pod = rail.node.pod(&format!("pod{n}"));

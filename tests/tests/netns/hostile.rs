@@ -98,17 +98,17 @@ fn nothing_lasts(whose: NetnsOwner, end: PodEnd) -> usize {
 }
 
 #[test]
-fn nothing_that_a_pod_does_to_its_macvlan_lasts() {
+fn no_change_by_a_pod_to_its_macvlan_persists() {
     nothing_lasts(NetnsOwner::Machines, PodEnd::DelFirst);
 }
 
 #[test]
-fn nothing_that_a_dead_pod_did_to_its_macvlan_lasts() {
+fn no_change_by_an_ended_pod_to_its_macvlan_persists() {
     nothing_lasts(NetnsOwner::Machines, PodEnd::DiesFirst);
 }
 
 #[test]
-fn nothing_that_a_pod_with_a_user_namespace_does_to_its_macvlan_lasts() {
+fn no_change_by_a_pod_with_a_user_namespace_to_its_macvlan_persists() {
     let refused = nothing_lasts(NetnsOwner::Own, PodEnd::DelFirst);
     assert!(refused < 5, "the kernel let it do too little: {refused}");
 }

@@ -27,7 +27,7 @@ fn networks(rail: &RailNode, names: &[&str]) -> Vec<Call> {
 }
 
 #[test]
-fn a_link_comes_after_those_that_the_pod_has() {
+fn a_new_link_has_a_higher_index_than_the_links_of_the_pod() {
     let rail = RailNode::new();
     let far = rail.node.pod("far");
     let _cluster = ClusterNetwork::of(&rail.pod, &far);
@@ -39,7 +39,7 @@ fn a_link_comes_after_those_that_the_pod_has() {
 }
 
 #[test]
-fn links_that_are_all_ours_come_in_the_order_of_their_adds() {
+fn links_have_indexes_in_the_order_of_their_adds() {
     let rail = RailNode::new();
     for call in networks(&rail, &["eth0", "net1", "net2"]) {
         call.add().ok();
@@ -48,7 +48,7 @@ fn links_that_are_all_ours_come_in_the_order_of_their_adds() {
 }
 
 #[test]
-fn a_link_comes_after_one_whose_index_is_large() {
+fn a_new_link_has_a_higher_index_than_a_link_with_a_large_index() {
     let rail = RailNode::new();
     rail.pod.run_ip("link add eth0 index 123456 type bridge");
     rail.layer_2(&json!({})).add().ok();
@@ -60,7 +60,7 @@ fn a_link_comes_after_one_whose_index_is_large() {
 }
 
 #[test]
-fn a_link_that_is_made_anew_has_the_index_it_had() {
+fn a_link_that_is_created_again_has_its_former_index() {
     let rail = RailNode::new();
     rail.pod.run_ip("link add eth0 type bridge");
     let call = rail.layer_2(&json!({}));
@@ -74,7 +74,7 @@ fn a_link_that_is_made_anew_has_the_index_it_had() {
 }
 
 #[test]
-fn links_of_the_node_are_not_in_the_way() {
+fn indexes_of_host_links_do_not_conflict() {
     let rail = RailNode::new();
     // As many as make every small number one of the node's.
     let last = index(&rail.node, "rail0");
@@ -90,7 +90,7 @@ fn links_of_the_node_are_not_in_the_way() {
 }
 
 #[test]
-fn an_index_that_is_taken_meanwhile_is_none() {
+fn an_index_that_another_link_takes_meanwhile_is_not_used() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     rail.layer_2(&json!({})).add().ok();
@@ -115,7 +115,7 @@ fn an_index_that_is_taken_meanwhile_is_none() {
 }
 
 #[test]
-fn of_many_adds_at_once_in_one_pod_each_has_and_takes_back_its_own() {
+fn concurrent_adds_in_one_pod_create_and_delete_their_own_links() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     let names: Vec<String> = (0..8).map(|number| format!("net{number}")).collect();
@@ -136,7 +136,7 @@ fn of_many_adds_at_once_in_one_pod_each_has_and_takes_back_its_own() {
 }
 
 #[test]
-fn invariant_3_a_del_leaves_a_link_alone_that_has_the_index_of_one_that_was_never_made() {
+fn invariant_3_a_del_does_not_delete_a_link_with_the_recorded_index_of_one_that_was_never_created() {
     let rail = RailNode::new();
     let (one, two) = (rail.layer_2(&json!({})), rail.layer_2(&json!({})).ifname("net2"));
     // Killed after it noted the index, before it made the link.
@@ -163,7 +163,7 @@ fn invariant_3_a_del_leaves_a_link_alone_that_has_the_index_of_one_that_was_neve
 }
 
 #[test]
-fn invariant_3_a_del_leaves_a_link_alone_that_took_the_index_of_ours() {
+fn invariant_3_a_del_does_not_delete_a_link_that_has_taken_the_index() {
     let rail = RailNode::new();
     rail.pod.run_ip("link add eth0 type veth peer name eth1");
     rail.pod.run_ip("link set eth0 up");
@@ -178,7 +178,7 @@ fn invariant_3_a_del_leaves_a_link_alone_that_took_the_index_of_ours() {
 }
 
 #[test]
-fn a_link_whose_mac_and_whose_name_the_pod_changed_is_known_by_the_other() {
+fn a_link_is_found_if_the_pod_changed_its_mac_or_its_name() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     let call = rail.layer_2(&json!({}));
@@ -197,7 +197,7 @@ fn journal_of(rail: &RailNode, ifname: &str) -> String {
 }
 
 #[test]
-fn a_mac_address_of_our_choice_is_a_local_one_of_a_single_host() {
+fn a_generated_mac_address_is_unicast_and_locally_administered() {
     let rail = RailNode::new();
     let call = rail.layer_2(&json!({}));
     let mut seen = Vec::new();

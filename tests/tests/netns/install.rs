@@ -212,7 +212,7 @@ fn refused(node: &InstallFixture, options: &str, says: &[&str]) {
 }
 
 #[test]
-fn a_destination_that_cannot_take_files_is_named_with_what_to_do() {
+fn the_error_of_an_unusable_destination_has_a_remedy() {
     let machine = TestNode::new(); // mounts are its own
     let node = InstallFixture::new();
     refused(&node, "--to /opt/missing", &["/opt/missing", "does not exist: create it"]);
@@ -296,7 +296,7 @@ fn root_needs_no_capability() {
 }
 
 #[test]
-fn plugins_stay_while_a_pod_has_an_attachment_of_theirs() {
+fn plugins_are_not_removed_while_an_attachment_exists() {
     let rail = RailNode::new();
     let node = InstallFixture::new();
     node.install("").ended(0);
@@ -317,7 +317,7 @@ fn plugins_stay_while_a_pod_has_an_attachment_of_theirs() {
 }
 
 #[test]
-fn what_somebody_changed_since_is_left_and_told_of() {
+fn a_file_changed_since_the_installation_is_kept_and_reported() {
     let node = InstallFixture::new();
     node.install("").ended(0);
     fs::remove_file(node.bin("macvlan")).unwrap();
@@ -328,7 +328,7 @@ fn what_somebody_changed_since_is_left_and_told_of() {
 }
 
 #[test]
-fn spiderpools_own_executable_is_left_alone_unless_told() {
+fn the_executable_of_spiderpool_is_replaced_on_request_only() {
     let node = InstallFixture::new();
     fs::write(node.bin("spiderpool"), GO).unwrap();
     fs::write(node.bin("macvlan"), GO).unwrap();
@@ -350,7 +350,7 @@ fn spiderpools_own_executable_is_left_alone_unless_told() {
 }
 
 #[test]
-fn uninstall_does_not_touch_what_install_left_alone() {
+fn uninstall_does_not_change_files_that_install_kept() {
     let node = InstallFixture::new();
     fs::write(node.bin("spiderpool"), GO).unwrap();
     node.install("").ended(0);

@@ -8,7 +8,7 @@ use testkit::Observe;
 use silkrail_tests::rail::RailNode;
 
 #[test]
-fn invariant_5_the_own_namespace_is_refused_before_anything_is_touched() {
+fn invariant_5_the_plugins_own_namespace_is_refused_before_any_change() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     let call = rail.macvlan(&json!({})).env("CNI_NETNS", "/proc/thread-self/ns/net");
@@ -19,7 +19,7 @@ fn invariant_5_the_own_namespace_is_refused_before_anything_is_touched() {
 }
 
 #[test]
-fn invariant_5_del_about_the_own_namespace_leaves_the_nodes_links_alone() {
+fn invariant_5_del_in_the_plugins_own_namespace_does_not_delete_host_links() {
     let rail = RailNode::new();
     rail.node.run_ip("link add net1 link rail0 type macvlan");
     let before = rail.node.snapshot();
@@ -28,7 +28,7 @@ fn invariant_5_del_about_the_own_namespace_leaves_the_nodes_links_alone() {
 }
 
 #[test]
-fn invariant_7_a_result_is_all_there_is_on_stdout_however_much_is_logged() {
+fn invariant_7_stdout_has_the_result_only_at_any_log_level() {
     let rail = RailNode::new();
     let call = rail.macvlan(&json!({"logLevel": "debug"}));
     let answer = call.add();
@@ -52,7 +52,7 @@ fn invariant_7_a_log_file_is_appended_to() {
 }
 
 #[test]
-fn invariant_8_a_fifo_in_place_of_a_namespace_is_not_waited_for() {
+fn invariant_8_a_fifo_in_place_of_a_namespace_does_not_block() {
     let rail = RailNode::new();
     let fifo = rail.node.state_dir().with_file_name("fifo");
     rail.node.run("mkfifo", &[&fifo]);
@@ -62,7 +62,7 @@ fn invariant_8_a_fifo_in_place_of_a_namespace_is_not_waited_for() {
 }
 
 #[test]
-fn invariant_9_a_pod_that_requires_rdma_does_not_start_on_a_master_without() {
+fn invariant_9_a_pod_that_requires_rdma_does_not_start_on_a_master_without_rdma() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     let call = rail.macvlan(&json!({"rdma": {"require": true}}));
@@ -74,14 +74,14 @@ fn invariant_9_a_pod_that_requires_rdma_does_not_start_on_a_master_without() {
 }
 
 #[test]
-fn invariant_9_requiring_rdma_of_a_pods_own_link_is_a_contradiction() {
+fn invariant_9_requiring_rdma_of_a_pods_own_link_is_refused() {
     let rail = RailNode::new();
     let call = rail.macvlan(&json!({"rdma": {"require": true}, "linkInContainer": true}));
     call.add().error(7).says(&["rdma.require", "linkInContainer"]);
 }
 
 #[test]
-fn the_pod_map_tells_who_has_the_attachment() {
+fn the_pod_map_has_the_pod_of_the_attachment() {
     let rail = RailNode::new();
     let args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=trainer-0;K8S_POD_UID=1111-2222";
     let call = rail.macvlan(&json!({})).args(args);
@@ -97,7 +97,7 @@ fn the_pod_map_tells_who_has_the_attachment() {
 }
 
 #[test]
-fn the_pod_map_has_no_attachment_that_is_not_whole() {
+fn the_pod_map_has_complete_attachments_only() {
     let rail = RailNode::new();
     let call = rail.macvlan(&json!({"ipam": silkrail_tests::rail::ipam(&["10.7.0.10"])}));
     let path = rail.node.state_dir().join("podmap/v1/c0ffee@net1.json");

@@ -87,7 +87,7 @@ fn ipam_case_024_addresses_are_written_canonically() {
 }
 
 #[test]
-fn ipam_case_029_a_released_address_is_given_again_last() {
+fn ipam_case_029_a_released_address_is_reused_last() {
     let rail = RailNode::new();
     let pools = json!({"pools": [pool("rail", &["10.7.0.10-10.7.0.13"])]});
     let call = |n: u32| rail.ipam(&pools).container(&format!("c{n}"));
@@ -139,7 +139,7 @@ fn ipam_case_054_after_a_reboot_old_claims_are_void() {
 }
 
 #[test]
-fn status_says_whether_an_add_could_get_an_address() {
+fn status_reports_whether_an_add_could_get_an_address() {
     let rail = RailNode::new();
     rail.ipam(&json!({"pools": [pool("rail", &["10.7.0.10"])]})).status().done();
     rail.ipam(&json!({"pools": []})).status().error(50).says(&["no IPPool available"]);

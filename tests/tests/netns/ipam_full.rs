@@ -15,7 +15,7 @@ fn of_one() -> Value {
 }
 
 #[test]
-fn a_full_pool_does_not_make_the_node_unable_to_serve() {
+fn status_succeeds_with_a_full_pool_by_default() {
     let rail = RailNode::new();
     let call = rail.macvlan(&json!({"ipam": merged(json!({"type": "silkrail-ipam"}), &of_one())}));
     call.add().ok();
@@ -29,7 +29,7 @@ fn a_full_pool_does_not_make_the_node_unable_to_serve() {
 }
 
 #[test]
-fn the_error_of_a_full_pool_says_what_is_full_who_holds_and_what_to_do() {
+fn the_error_of_a_full_pool_has_the_pool_its_holders_and_a_remedy() {
     let rail = RailNode::new();
     let conf = json!({"ipam": {"type": "silkrail-ipam", "pools": [pool("rail", &["10.7.0.10-10.7.0.11"])]}});
     let of = |name: &str, netns: &TestPod| {
@@ -46,7 +46,7 @@ fn the_error_of_a_full_pool_says_what_is_full_who_holds_and_what_to_do() {
 }
 
 #[test]
-fn an_add_that_finds_its_pool_full_takes_back_what_the_dead_hold() {
+fn an_add_with_a_full_pool_releases_stale_addresses() {
     let rail = RailNode::new();
     let call = |rail: &RailNode, id: &str| rail.ipam(&of_one()).container(id);
     call(&rail, "dead").add().ok();
@@ -61,7 +61,7 @@ fn an_add_that_finds_its_pool_full_takes_back_what_the_dead_hold() {
 }
 
 #[test]
-fn invariant_4_an_add_that_finds_its_pool_full_takes_nothing_from_the_living() {
+fn invariant_4_an_add_with_a_full_pool_releases_no_address_of_a_running_pod() {
     let rail = RailNode::new();
     let pools = json!({"pools": [pool("rail", &["10.7.0.10-10.7.0.11"])]});
     let call = |rail: &RailNode, id: &str| rail.ipam(&pools).container(id);
@@ -84,7 +84,7 @@ fn invariant_4_an_add_that_finds_its_pool_full_takes_nothing_from_the_living() {
 }
 
 #[test]
-fn invariant_4_an_add_that_finds_its_pool_full_takes_nothing_of_a_namespace_that_somebody_has_open() {
+fn invariant_4_an_add_with_a_full_pool_releases_no_address_of_a_namespace_that_is_open() {
     let rail = RailNode::new();
     let call = |rail: &RailNode, id: &str| rail.ipam(&of_one()).container(id);
     call(&rail, "held").add().ok();
@@ -96,7 +96,7 @@ fn invariant_4_an_add_that_finds_its_pool_full_takes_nothing_of_a_namespace_that
 }
 
 #[test]
-fn a_full_pool_of_one_family_is_emptied_of_the_dead_and_the_other_kept() {
+fn a_full_pool_of_one_family_has_its_stale_addresses_released() {
     let rail = RailNode::new();
     let pools = json!({"pools": [pool("four", &["10.7.0.10"]), pool6("six", &["fd00:7::a-fd00:7::f"])]});
     let call = |rail: &RailNode, id: &str| rail.ipam(&pools).container(id);
@@ -108,7 +108,7 @@ fn a_full_pool_of_one_family_is_emptied_of_the_dead_and_the_other_kept() {
 }
 
 #[test]
-fn a_full_pool_is_told_by_doctor() {
+fn doctor_reports_a_full_pool() {
     let rail = RailNode::new();
     let doctor = || cli::silkrail(&format!("doctor --json --state-dir {}", rail.node.state_dir().display()));
     let full = || {

@@ -59,7 +59,7 @@ fn invariant_4_two_pools_with_the_same_addresses_never_share_one() {
 }
 
 #[test]
-fn ipam_case_109_a_file_of_manifests_is_as_good_as_inline_pools() {
+fn ipam_case_109_a_file_of_manifests_is_equivalent_to_inline_pools() {
     let rail = RailNode::new();
     let list = json!({"apiVersion": "v1", "kind": "List", "items": [{
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool",
@@ -109,7 +109,7 @@ fn a_mistyped_key_of_a_pool_file_is_refused_by_name() {
 }
 
 #[test]
-fn spiderpools_own_further_keys_are_no_mistake() {
+fn other_keys_of_spiderpool_are_accepted() {
     let rail = RailNode::new();
     let exported = "apiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderIPPool\nmetadata:\n  name: rail\n  \
         creationTimestamp: \"2024-01-01T00:00:00Z\"\n  finalizers: [spiderpool.spidernet.io]\n  labels: {a: b}\n\
@@ -120,7 +120,7 @@ fn spiderpools_own_further_keys_are_no_mistake() {
 }
 
 #[test]
-fn an_address_that_spiderpool_has_given_is_not_given_again() {
+fn an_address_that_spiderpool_has_allocated_is_not_allocated() {
     let rail = RailNode::new();
     let status =
         r#"status: {allocatedIPs: '{"10.7.0.10":{"pod":"ai/web-0","podUid":"91ab"}}', allocatedIPCount: 1}"#;
@@ -140,7 +140,7 @@ fn naming(call: &Call, names: &[&str]) -> Call {
 }
 
 #[test]
-fn a_file_that_is_just_being_written_does_not_give_away_what_it_reserves() {
+fn an_empty_file_stops_allocation_because_it_may_reserve_addresses() {
     let rail = RailNode::new();
     let reserved = "apiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderReservedIP\nmetadata: {name: r}\nspec: {ips: [10.7.0.10]}\n";
     let pool = manifest("rail", "10.7.0.10-10.7.0.11");
@@ -161,7 +161,7 @@ fn a_file_that_is_just_being_written_does_not_give_away_what_it_reserves() {
 }
 
 #[test]
-fn a_pool_that_is_full_does_not_hide_the_file_that_cannot_be_used() {
+fn the_error_of_a_full_pool_lists_unreadable_files() {
     let rail = RailNode::new();
     let twice = manifest("twice", "10.7.0.30");
     let call = with_files(
@@ -182,7 +182,7 @@ fn a_pool_that_is_full_does_not_hide_the_file_that_cannot_be_used() {
 }
 
 #[test]
-fn a_bad_file_harms_its_own_pools_only() {
+fn an_unreadable_file_affects_its_own_pools_only() {
     let rail = RailNode::new();
     let call = with_files(
         &rail,
@@ -202,7 +202,7 @@ fn a_bad_file_harms_its_own_pools_only() {
 }
 
 #[test]
-fn a_pool_written_twice_harms_no_other_pool() {
+fn a_duplicate_pool_affects_no_other_pool() {
     let rail = RailNode::new();
     let (twice, good) = (manifest("twice", "10.7.0.10"), manifest("good", "10.7.0.11"));
     let call = with_files(&rail, &[("a.yaml", &twice), ("b.yaml", &twice), ("c.yaml", &good)]);
@@ -211,7 +211,7 @@ fn a_pool_written_twice_harms_no_other_pool() {
 }
 
 #[test]
-fn a_bad_file_that_may_reserve_addresses_stops_every_pool_of_the_directory() {
+fn an_unreadable_file_that_may_reserve_addresses_disables_every_pool_of_the_directory() {
     let rail = RailNode::new();
     let bad = "kind: SpiderReservedIP\nspec: {ips: [10.7.0.10}\n";
     let call = with_files(&rail, &[("good.yaml", &manifest("good", "10.7.0.10")), ("bad.yaml", bad)]);
@@ -219,7 +219,7 @@ fn a_bad_file_that_may_reserve_addresses_stops_every_pool_of_the_directory() {
 }
 
 #[test]
-fn a_pool_written_twice_is_refused_with_both_places() {
+fn the_error_of_a_duplicate_pool_has_both_files() {
     let rail = RailNode::new();
     let text = manifest("rail", "10.7.0.10");
     let call = with_files(&rail, &[("a.yaml", &text), ("b.yaml", &text)]);
@@ -227,7 +227,7 @@ fn a_pool_written_twice_is_refused_with_both_places() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_named_by_add_and_status_and_does_not_stop_del() {
+fn an_unreadable_file_is_reported_by_add_and_status_and_does_not_stop_del() {
     let rail = RailNode::new();
     let good = with_files(&rail, &[("good.yaml", &manifest("rail", "10.7.0.10"))]);
     good.add().ok();
@@ -266,7 +266,7 @@ fn indexed(rail: &RailNode, call: &Call) {
 }
 
 #[test]
-fn a_pool_file_that_is_changed_in_place_counts_at_once_though_its_directory_is_indexed() {
+fn a_pool_file_changed_in_place_is_used_at_once_despite_the_index() {
     let rail = RailNode::new();
     let call = with_files(
         &rail,
@@ -287,7 +287,7 @@ fn a_pool_file_that_is_changed_in_place_counts_at_once_though_its_directory_is_i
 }
 
 #[test]
-fn what_an_index_does_not_know_is_looked_up_in_the_files() {
+fn what_the_index_does_not_contain_is_read_from_the_files() {
     let rail = RailNode::new();
     let exported = manifest("rail", "10.7.0.10-10.7.0.11")
         + r#"status: {allocatedIPs: '{"10.7.0.10":{"pod":"ai/web-0","podUid":"91ab"}}'}"#;

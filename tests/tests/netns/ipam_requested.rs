@@ -20,7 +20,7 @@ fn ways(call: &Call, address: &str) -> [Call; 3] {
 }
 
 #[test]
-fn a_requested_address_is_given_whichever_way_it_is_asked_for() {
+fn a_requested_address_is_allocated_for_every_form_of_request() {
     let rail = RailNode::new();
     for address in ["10.7.0.15", "10.7.0.16/24"] {
         for call in ways(&rail.ipam(&rail_pool()), address) {
@@ -44,7 +44,7 @@ fn a_main_plugin_gives_its_pod_the_requested_address() {
 }
 
 #[test]
-fn a_requested_address_that_is_taken_is_refused_and_its_holder_named() {
+fn a_requested_address_in_use_is_refused_and_the_error_has_its_holder() {
     let rail = RailNode::new();
     let call = rail.ipam(&rail_pool());
     let [holder, ..] = ways(&call, "10.7.0.15");
@@ -86,7 +86,7 @@ fn a_requested_address_that_no_pool_gives_is_refused_with_the_reason() {
 }
 
 #[test]
-fn what_is_no_address_is_refused_by_its_key() {
+fn the_error_of_an_invalid_requested_address_has_its_key() {
     let rail = RailNode::new();
     let call = rail.ipam(&rail_pool());
     call.with("runtimeConfig", &json!({"ips": ["10.7.0.15", "x"]}))
@@ -100,7 +100,7 @@ fn what_is_no_address_is_refused_by_its_key() {
 }
 
 #[test]
-fn both_families_and_several_addresses_can_be_asked_for() {
+fn both_families_and_several_addresses_can_be_requested() {
     let rail = RailNode::new();
     let pools =
         json!({"pools": [pool("four", &["10.7.0.10-10.7.0.20"]), pool6("six", &["fd00:7::a-fd00:7::f"])]});
@@ -120,7 +120,7 @@ fn both_families_and_several_addresses_can_be_asked_for() {
 }
 
 #[test]
-fn invariant_1_a_second_requested_address_that_is_taken_gives_the_first_back() {
+fn invariant_1_the_first_requested_address_is_released_if_the_second_is_in_use() {
     let rail = RailNode::new();
     let ask = |id: &str, addresses: Value| {
         rail.ipam(&rail_pool()).with("runtimeConfig", &json!({ "ips": addresses })).container(id)
@@ -136,7 +136,7 @@ fn of_pod(call: &Call, container: &str) -> Call {
 }
 
 #[test]
-fn a_pods_new_sandbox_gets_what_it_asks_for_and_not_what_the_former_had() {
+fn a_pods_new_sandbox_gets_the_requested_address_instead_of_the_former_one() {
     let rail = RailNode::new();
     let call = rail.ipam(&rail_pool());
     of_pod(&call, "former").add().ok();
@@ -161,7 +161,7 @@ fn a_pods_new_sandbox_keeps_the_requested_address_of_the_former() {
 }
 
 #[test]
-fn a_pods_new_sandbox_does_not_keep_an_address_of_a_pool_that_is_disabled_by_now() {
+fn a_pods_new_sandbox_does_not_keep_an_address_of_a_pool_that_is_now_disabled() {
     let rail = RailNode::new();
     let with = |disabled: bool| {
         let first = merged(pool("first", &["10.7.0.10"]), &json!({ "disable": disabled }));
@@ -176,7 +176,7 @@ fn a_pods_new_sandbox_does_not_keep_an_address_of_a_pool_that_is_disabled_by_now
 }
 
 #[test]
-fn a_requested_address_whose_holder_is_dead_is_given() {
+fn a_requested_address_of_a_stale_attachment_is_allocated() {
     let rail = RailNode::new();
     let [call, ..] = ways(&rail.ipam(&rail_pool()), "10.7.0.15");
     call.clone().container("dead").add().ok();

@@ -96,7 +96,7 @@ fn ipam_case_068_every_filter_gives_its_reason() {
 }
 
 #[test]
-fn ipam_case_069_the_pool_that_says_most_exactly_whom_it_is_for_comes_first() {
+fn ipam_case_069_the_most_specific_pool_is_used_first() {
     let rail = RailNode::new();
     let pools = json!([
         one("anyone", 10, &json!({})),
@@ -113,7 +113,7 @@ fn ipam_case_069_the_pool_that_says_most_exactly_whom_it_is_for_comes_first() {
 }
 
 #[test]
-fn ipam_case_068_a_pool_of_a_teams_network_is_not_for_anothers_of_the_same_name() {
+fn ipam_case_068_a_pool_is_not_used_by_a_network_of_the_same_name_in_another_namespace() {
     let rail = RailNode::new();
     let pools = json!([one("theirs", 10, &json!({"multusName": ["team-a/rail"]}))]);
     let call = |namespace: Value| rail.ipam(&json!({"multusNamespace": namespace, "pools": pools}));

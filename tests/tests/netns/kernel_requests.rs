@@ -6,7 +6,7 @@ use testkit::Call;
 use silkrail_tests::{rail::RailNode, trace::StraceRun};
 
 #[test]
-fn macvlan_never_asks_for_the_vfs_of_its_master() {
+fn macvlan_never_requests_the_vfs_of_its_master() {
     let rail = RailNode::new();
     let call = rail.macvlan(&json!({}));
     let mut trace = StraceRun::new(&rail.node);

@@ -85,7 +85,7 @@ fn case_049_addresses_are_announced_when_the_link_comes_up() {
 }
 
 #[test]
-fn case_050_the_other_end_of_the_rail_learns_of_the_address_without_asking() {
+fn case_050_the_switch_learns_the_address_from_an_announcement() {
     let rail = RailNode::new();
     // With this a host takes a neighbour from an announcement it has not asked for.
     rail.switch.set_sysctl("net/ipv4/conf/port0/arp_accept", "1");

@@ -11,7 +11,7 @@ fn anywhere() -> serde_json::Value {
 }
 
 #[test]
-fn case_039_without_a_master_it_is_the_link_of_the_default_route() {
+fn case_039_the_default_master_is_the_link_of_the_default_route() {
     let rail = RailNode::new();
     let spare = rail.node.pod("spare");
     rail.node.cable("rail1", &spare, "port1");
@@ -23,14 +23,14 @@ fn case_039_without_a_master_it_is_the_link_of_the_default_route() {
 }
 
 #[test]
-fn case_039_an_ipv6_default_route_will_do() {
+fn case_039_an_ipv6_default_route_is_sufficient() {
     let rail = RailNode::new();
     rail.node.run_ip("-6 route add default via fe80::1 dev rail0");
     rail.macvlan(&anywhere()).add().ok();
 }
 
 #[test]
-fn case_040_without_a_master_and_a_default_route_there_is_none() {
+fn case_040_without_a_master_and_a_default_route_add_fails() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     assert_eq!(rail.macvlan(&anywhere()).add().error(7).msg, "no default route interface found");
@@ -46,7 +46,7 @@ fn case_040_a_default_route_of_another_table_does_not_count() {
 }
 
 #[test]
-fn case_053_a_master_that_is_not_there_fails_add_and_status_but_not_del() {
+fn case_053_a_missing_master_fails_add_and_status_but_not_del() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     let call = rail.macvlan(&json!({"master": "rail9"}));
@@ -66,7 +66,7 @@ fn case_053_del_needs_no_master_any_more() {
 }
 
 #[test]
-fn an_alternative_name_is_no_master() {
+fn an_alternative_name_is_not_a_valid_master() {
     let rail = RailNode::new();
     rail.node.run_ip("link property add dev rail0 altname enp1s0");
     rail.macvlan(&json!({"master": "enp1s0"})).add().error(7).says(&["enp1s0"]);
@@ -109,7 +109,7 @@ fn case_055_with_link_in_container_the_default_route_is_the_pods() {
 }
 
 #[test]
-fn a_port_of_a_bridge_can_be_no_master_and_nothing_is_left() {
+fn a_bridge_port_is_refused_as_master_and_nothing_is_left() {
     let rail = RailNode::new();
     rail.node.run_ip("link add br0 type bridge");
     rail.node.run_ip("link set rail0 master br0");

@@ -40,7 +40,7 @@ fn quiet_rail() -> RailNode {
 }
 
 #[test]
-fn invariant_12_the_default_route_that_was_there_first_stays() {
+fn invariant_12_an_existing_default_route_is_kept() {
     let rail = quiet_rail();
     let far = rail.node.pod("far");
     let cluster = ClusterNetwork::of(&rail.pod, &far);
@@ -53,7 +53,7 @@ fn invariant_12_the_default_route_that_was_there_first_stays() {
 }
 
 #[test]
-fn invariant_12_a_default_route_of_any_metric_stays_the_one_that_counts() {
+fn invariant_12_an_existing_default_route_of_any_metric_stays_effective() {
     for (v4, v6) in [("metric 100", "metric 2048"), ("metric 1", "metric 1")] {
         let rail = quiet_rail();
         let far = rail.node.pod("far");
@@ -65,7 +65,7 @@ fn invariant_12_a_default_route_of_any_metric_stays_the_one_that_counts() {
 }
 
 #[test]
-fn invariant_12_a_default_route_of_another_kind_stays() {
+fn invariant_12_an_existing_default_route_of_another_type_is_kept() {
     let rail = quiet_rail();
     rail.pod.run_ip("route add unreachable default metric 50");
     rail.pod.run_ip("-6 route add blackhole default metric 50");
@@ -76,7 +76,7 @@ fn invariant_12_a_default_route_of_another_kind_stays() {
 }
 
 #[test]
-fn invariant_12_any_route_that_was_there_first_stays_and_others_come() {
+fn invariant_12_any_existing_route_is_kept_and_other_routes_are_added() {
     let rail = quiet_rail();
     let far = rail.node.pod("far");
     let cluster = ClusterNetwork::of(&rail.pod, &far);
@@ -92,7 +92,7 @@ fn invariant_12_any_route_that_was_there_first_stays_and_others_come() {
 }
 
 #[test]
-fn invariant_12_a_route_of_a_table_stays_in_it_and_other_tables_are_free() {
+fn invariant_12_an_existing_route_of_a_table_is_kept_and_other_tables_are_used() {
     let rail = quiet_rail();
     let far = rail.node.pod("far");
     let cluster = ClusterNetwork::of(&rail.pod, &far);
@@ -106,7 +106,7 @@ fn invariant_12_a_route_of_a_table_stays_in_it_and_other_tables_are_free() {
 }
 
 #[test]
-fn a_route_with_a_metric_of_its_own_comes_beside_the_one_of_another() {
+fn a_route_with_another_metric_is_added_to_an_existing_one() {
     let rail = quiet_rail();
     let far = rail.node.pod("far");
     let cluster = ClusterNetwork::with(&rail.pod, &far, "metric 100", "metric 100");
@@ -148,7 +148,7 @@ fn invariant_12_of_several_networks_of_a_pod_the_first_has_the_default_route() {
 }
 
 #[test]
-fn check_does_not_miss_a_route_that_another_link_has() {
+fn check_accepts_a_route_that_another_link_has() {
     let rail = quiet_rail();
     let far = rail.node.pod("far");
     let _cluster = ClusterNetwork::of(&rail.pod, &far);
@@ -165,7 +165,7 @@ fn check_does_not_miss_a_route_that_another_link_has() {
 }
 
 #[test]
-fn a_route_that_is_given_twice_is_made_once() {
+fn a_duplicate_route_is_added_once() {
     let rail = quiet_rail();
     add(
         &rail,
@@ -210,7 +210,7 @@ fn invariant_12_every_macvlan_example_is_attached_and_detached_beside_a_cluster_
 }
 
 #[test]
-fn invariant_12_every_example_of_a_pool_leaves_the_default_route_alone() {
+fn invariant_12_every_example_of_a_pool_keeps_the_default_route() {
     for pool in conf::pools() {
         let rail = quiet_rail();
         let far = rail.node.pod("far");

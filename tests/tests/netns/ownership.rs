@@ -8,7 +8,7 @@ use testkit::{FakeIpam, Observe};
 use silkrail_tests::rail::RailNode;
 
 #[test]
-fn invariant_4_an_address_is_kept_while_something_of_the_pod_is_left() {
+fn invariant_4_an_address_is_kept_until_its_attachment_is_completely_reverted() {
     let rail = RailNode::new();
     let call = rail.macvlan(&json!({}));
     call.add().ok();
@@ -19,7 +19,7 @@ fn invariant_4_an_address_is_kept_while_something_of_the_pod_is_left() {
 }
 
 #[test]
-fn invariant_3_a_del_without_a_journal_leaves_another_attachments_link_alone() {
+fn invariant_3_a_del_without_a_journal_does_not_delete_another_attachments_link() {
     let rail = RailNode::new();
     let owner = rail.macvlan(&json!({})).container("owner");
     owner.add().ok();
@@ -39,7 +39,7 @@ fn invariant_9_rdma_without_addresses_is_refused() {
 }
 
 #[test]
-fn invariant_8_a_log_file_that_is_a_pipe_holds_nobody() {
+fn invariant_8_a_log_file_that_is_a_pipe_does_not_block() {
     let rail = RailNode::new();
     let pipe = rail.node.log_file("pipe");
     rail.node.run("mkfifo", &[&pipe]);
@@ -65,7 +65,7 @@ fn a_log_file_is_not_written_through_a_symbolic_link() {
 }
 
 #[test]
-fn a_log_file_elsewhere_than_where_logs_are_is_not_written() {
+fn a_log_file_outside_the_log_directory_is_not_written() {
     let rail = RailNode::new();
     let precious = rail.node.state_dir().with_file_name("precious");
     fs::write(&precious, "precious").unwrap();
@@ -84,7 +84,7 @@ fn a_log_file_elsewhere_than_where_logs_are_is_not_written() {
 }
 
 #[test]
-fn invariant_8_what_a_delegate_leaves_behind_holds_nobody() {
+fn invariant_8_a_background_process_of_a_delegate_does_not_block() {
     let rail = RailNode::new();
     let ipam = FakeIpam::install(&rail.node, "fake");
     let script = "#!/bin/sh\ncat >/dev/null\necho '{\"ips\": [{\"address\": \"10.7.0.5/24\"}]}'\nsleep 20 2>/dev/null &\n";

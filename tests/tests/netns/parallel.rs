@@ -55,7 +55,7 @@ fn ipam_case_044_sixty_adds_at_once_on_thirty_addresses_give_thirty() {
 }
 
 #[test]
-fn ipam_case_045_adds_and_dels_at_once_leave_what_the_last_call_of_each_said() {
+fn ipam_case_045_concurrent_adds_and_dels_leave_the_result_of_each_last_call() {
     let rail = RailNode::new();
     let pool = json!({"pools": [silkrail_tests::rail::pool("rail", &["10.7.0.10-10.7.0.29"])]});
     let calls: Vec<Call> = (0..20).map(|n| rail.ipam(&pool).container(&format!("c{n}"))).collect();

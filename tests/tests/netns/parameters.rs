@@ -24,7 +24,7 @@ fn case_042_the_mac_address_of_the_runtime_configuration() {
 }
 
 #[test]
-fn case_043_the_runtime_configuration_counts_before_the_arguments_before_the_configuration() {
+fn case_043_the_runtime_configuration_precedes_the_arguments_and_these_the_configuration() {
     let rail = RailNode::new();
     let conf = json!({"mac": "c2:00:00:00:00:01", "runtimeConfig": {"mac": "c2:00:00:00:00:03"}});
     let mac = |conf: &Value, args: &str| {
@@ -39,7 +39,7 @@ fn case_043_the_runtime_configuration_counts_before_the_arguments_before_the_con
 }
 
 #[test]
-fn case_044_a_text_that_is_no_mac_address_is_refused() {
+fn case_044_an_invalid_mac_address_is_refused() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     for text in ["zz", "c2:11:22:33:44", "c2:11:22:33:44:55:66:77", "c2:11:22:33:44:5g"] {
@@ -73,7 +73,7 @@ fn case_045_an_mtu_beyond_the_masters_is_refused() {
 }
 
 #[test]
-fn case_045_an_mtu_below_the_masters_is_set_and_none_is_the_masters() {
+fn case_045_an_mtu_below_the_masters_is_set_and_the_default_is_the_masters() {
     let rail = RailNode::new();
     for (conf, mtu) in [(json!({"mtu": 1400}), 1400), (json!({"mtu": 0}), 1500), (json!({}), 1500)] {
         let call = rail.layer_2(&conf);
@@ -84,7 +84,7 @@ fn case_045_an_mtu_below_the_masters_is_set_and_none_is_the_masters() {
 }
 
 #[test]
-fn case_046_the_link_has_the_mode() {
+fn case_046_the_link_has_the_configured_mode() {
     let rail = RailNode::new();
     for (conf, mode) in [
         (json!({}), "bridge"),
@@ -113,7 +113,7 @@ fn case_046_an_unknown_mode_is_refused() {
 }
 
 #[test]
-fn case_047_the_broadcast_queue_has_the_length() {
+fn case_047_the_broadcast_queue_has_the_configured_length() {
     let rail = RailNode::new();
     rail.layer_2(&json!({"bcqueuelen": 2000})).add().ok();
     assert_eq!(rail.pod.link("net1").unwrap()["linkinfo"]["info_data"]["bcqueuelen"], 2000);

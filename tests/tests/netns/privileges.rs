@@ -58,7 +58,7 @@ fn modes(dir: &Path) -> Vec<(PathBuf, u32)> {
 }
 
 #[test]
-fn state_is_roots_alone_and_the_pod_map_is_everybodys() {
+fn state_is_readable_by_root_only_and_the_pod_map_by_every_user() {
     let rail = RailNode::new();
     for umask in ["0", "022"] {
         let script = format!("umask {umask}; exec \"$0\"");
@@ -94,7 +94,7 @@ fn surroundings(rail: &RailNode) -> Vec<PathBuf> {
 }
 
 #[test]
-fn no_name_that_somebody_chose_becomes_a_path() {
+fn no_name_from_the_input_becomes_a_path() {
     let rail = RailNode::new();
     let call = rail.macvlan(&json!({}));
     let before = surroundings(&rail);
@@ -126,7 +126,7 @@ fn no_name_that_somebody_chose_becomes_a_path() {
 }
 
 #[test]
-fn what_a_configuration_says_besides_is_logged_nowhere() {
+fn unknown_keys_arguments_and_variables_are_never_logged() {
     let rail = RailNode::new();
     let file = rail.node.log_file("log");
     let mut said = String::new();
@@ -159,7 +159,7 @@ fn what_a_configuration_says_besides_is_logged_nowhere() {
 }
 
 #[test]
-fn nothing_is_written_but_state_and_sysctls_and_nobody_is_talked_to_but_the_kernel() {
+fn plugins_write_only_state_and_sysctls_and_communicate_only_with_the_kernel() {
     let rail = RailNode::new();
     let file = rail.node.state_dir().with_file_name("calls");
     let call = rail.macvlan(&json!({}));

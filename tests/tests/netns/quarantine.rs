@@ -20,7 +20,7 @@ fn aside(rail: &RailNode) -> Vec<(String, String)> {
 }
 
 #[test]
-fn journals_of_one_attachment_that_were_set_aside_are_all_kept() {
+fn all_quarantined_journals_of_an_attachment_are_kept() {
     let rail = RailNode::new();
     let call = rail.layer_2(&json!({}));
     let journal = rail.node.state_dir().join("attachments/c0ffee@net1.macvlan.journal");
@@ -37,7 +37,7 @@ fn journals_of_one_attachment_that_were_set_aside_are_all_kept() {
 }
 
 #[test]
-fn a_journal_of_a_newer_version_is_set_aside_by_add_and_reported() {
+fn a_journal_of_a_newer_version_is_quarantined_by_add_and_reported() {
     let rail = RailNode::new();
     let call = rail.layer_2(&json!({}));
     call.add().ok();
@@ -52,7 +52,7 @@ fn a_journal_of_a_newer_version_is_set_aside_by_add_and_reported() {
 }
 
 #[test]
-fn a_map_of_a_newer_version_is_made_anew_from_the_claims() {
+fn a_map_of_a_newer_version_is_rebuilt_from_the_claims() {
     let rail = RailNode::new();
     let call = |id: &str| rail.macvlan(&json!({})).container(id).ifname(id);
     let first = ips(&call("a").add().ok());

@@ -27,7 +27,7 @@ fn state(rail: &RailNode) -> Vec<String> {
 }
 
 #[test]
-fn invariant_10_after_a_reboot_del_clears_the_state_away_and_tells_the_ipam_plugin() {
+fn invariant_10_after_a_reboot_del_removes_the_state_and_calls_the_ipam_plugin() {
     let rail = RailNode::new();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let call = rail.with_ipam(&ipam);
@@ -42,7 +42,7 @@ fn invariant_10_after_a_reboot_del_clears_the_state_away_and_tells_the_ipam_plug
 }
 
 #[test]
-fn invariant_10_after_a_reboot_del_takes_nothing_for_its_own() {
+fn invariant_10_after_a_reboot_del_removes_nothing_of_another_attachment() {
     let (rail, call) = stale();
     // Another pod has the address, and at the path there is a link of the name.
     let other = call.clone().container("other");
@@ -58,7 +58,7 @@ fn invariant_10_after_a_reboot_del_takes_nothing_for_its_own() {
 }
 
 #[test]
-fn invariant_10_after_a_reboot_an_attachment_is_made_anew() {
+fn invariant_10_after_a_reboot_an_attachment_can_be_created_again() {
     let (rail, call) = stale();
     call.add().ok();
     assert_eq!(rail.pod.addresses("net1"), ["10.7.0.10/24"]);
@@ -67,7 +67,7 @@ fn invariant_10_after_a_reboot_an_attachment_is_made_anew() {
 }
 
 #[test]
-fn invariant_10_after_a_reboot_gc_clears_the_state_away() {
+fn invariant_10_after_a_reboot_gc_removes_the_state() {
     let (rail, call) = stale();
     call.with("cni.dev/valid-attachments", &json!([])).gc().done();
     assert!(state(&rail).is_empty(), "{:?}", state(&rail));

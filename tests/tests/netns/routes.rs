@@ -28,7 +28,7 @@ fn route_to(rail: &RailNode, dst: &str) -> Value {
 }
 
 #[test]
-fn case_026_routes_go_through_their_own_gateway_or_else_the_address_s() {
+fn case_026_a_route_uses_its_own_gateway_or_that_of_the_address() {
     let rail = pod_with(&json!({
         "ips": [
             {"address": "10.7.0.5/24", "gateway": "10.7.0.1"},
@@ -158,7 +158,7 @@ fn an_ipv6_pod_starts_where_sysctls_cannot_be_written() {
 }
 
 #[test]
-fn where_ipv6_is_off_and_cannot_be_enabled_the_add_says_so_and_leaves_nothing() {
+fn an_add_fails_and_leaves_nothing_if_ipv6_is_off_and_cannot_be_enabled() {
     let rail = RailNode::new();
     rail.pod.set_sysctl("net/ipv6/conf/lo/disable_ipv6", "1");
     rail.node.run("mount", &["-o", "bind,ro", "/proc/sys", "/proc/sys"]);

@@ -20,7 +20,7 @@ fn strict(ipam: &Value) -> Value {
 }
 
 #[test]
-fn a_full_pool_is_told_where_that_is_asked_for_and_an_address_that_is_released_makes_room() {
+fn status_fails_with_a_full_pool_on_request_and_succeeds_after_a_release() {
     let rail = RailNode::new();
     let pools = json!({"pools": [pool("rail", &["10.7.0.10"])]});
     rail.ipam(&pools).status().done();
@@ -35,7 +35,7 @@ fn a_full_pool_is_told_where_that_is_asked_for_and_an_address_that_is_released_m
 }
 
 #[test]
-fn a_pool_for_some_namespaces_is_a_pool() {
+fn status_counts_a_pool_that_is_limited_to_namespaces() {
     let rail = RailNode::new();
     let mut of_ai = pool("rail", &["10.7.0.10"]);
     of_ai["namespaceName"] = json!(["ai"]);
@@ -46,7 +46,7 @@ fn a_pool_for_some_namespaces_is_a_pool() {
 }
 
 #[test]
-fn a_main_plugin_tells_that_its_pool_is_full() {
+fn a_main_plugin_reports_that_its_pool_is_full() {
     let rail = RailNode::new();
     let ipam = silkrail_tests::rail::ipam(&["10.7.0.10"]);
     let call = rail.macvlan(&json!({"ipam": strict(&ipam)}));
@@ -70,7 +70,7 @@ fn another_pool_of_the_family_is_enough_and_each_family_needs_one() {
 }
 
 #[test]
-fn the_claims_decide_and_not_the_map() {
+fn status_reads_the_claims_and_not_the_map() {
     let rail = RailNode::new();
     let pools = json!({"pools": [pool("rail", &["10.7.0.10-10.7.0.11"])]});
     let given: Vec<_> = ["a", "b"].map(|id| ip(&rail.ipam(&pools).container(id).add().ok())).into();
@@ -84,7 +84,7 @@ fn the_claims_decide_and_not_the_map() {
 }
 
 #[test]
-fn a_store_that_cannot_be_read_is_told() {
+fn an_unreadable_store_is_reported() {
     let rail = RailNode::new();
     let pools = json!({"pools": [pool("rail", &["10.7.0.10"])]});
     let store = store(&rail.node);
@@ -94,7 +94,7 @@ fn a_store_that_cannot_be_read_is_told() {
 }
 
 #[test]
-fn sriov_without_a_vf_on_the_node_is_told() {
+fn sriov_reports_a_node_without_vfs() {
     let rail = RailNode::new();
     // Whatever the machine has, this node sees nothing of it.
     rail.node.run("mount", &["-t", "tmpfs", "tmpfs", "/sys/bus/pci/devices"]);
@@ -111,7 +111,7 @@ fn sriov_without_a_vf_on_the_node_is_told() {
 }
 
 #[test]
-fn status_takes_how_to_log_from_the_configuration() {
+fn status_uses_the_log_settings_of_the_configuration() {
     let rail = RailNode::new();
     for call in [rail.ipam(&json!({"pools": [pool("rail", &["10.7.0.10"])]})), rail.macvlan(&json!({}))] {
         call.with("logFile", &json!("relative")).status().error(7).says(&["logFile", "absolute path"]);

@@ -7,6 +7,7 @@
 
 mod key;
 mod lines;
+mod pattern;
 mod token;
 mod value;
 

@@ -65,7 +65,10 @@ fn a_bundle_has_no_address_and_no_host() {
     }
     let text = |name: &str| &files.iter().find(|(path, _)| path.ends_with(name)).unwrap().1;
     let address = text("proc/cmdline").split("ip=").nth(1).unwrap().split(' ').next().unwrap().to_owned();
-    assert!(text("pools.d/a.yaml").contains(&format!("[{address}]")), "the same address has the same pseudonym");
+    assert!(
+        text("pools.d/a.yaml").contains(&format!("[{address}]")),
+        "the same address has the same pseudonym"
+    );
     for name in ["report.json", "facts.json", "manifest.json", "proc/modules", "mlx5_0/node_guid"] {
         assert!(!text(name).is_empty(), "{name}");
     }
@@ -204,8 +207,9 @@ fn a_file_is_only_replaced_with_force_and_the_extension_selects_the_format() {
     let report = crate::examine(&facts);
     let path = root.path().join("out.tgz");
     fs::write(&path, "mine").unwrap();
-    let write =
-        |path: &Path, force| write(path, BundleOptions { redact: true, force }, &doctor_options, &facts, &report);
+    let write = |path: &Path, force| {
+        write(path, BundleOptions { redact: true, force }, &doctor_options, &facts, &report)
+    };
     assert!(matches!(write(&path, false), Err(Error::Exists { .. })));
     assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
     write(&path, true).unwrap();

@@ -116,18 +116,18 @@ pub(crate) struct ExaminationScope {
 
 impl NodeFacts {
     /// Reads the state of a node. Changes nothing and never fails: what cannot be read is listed in the facts.
-    pub fn read(asked: &DoctorOptions) -> Self {
-        let tree = HostRoot::at(&asked.root);
+    pub fn read(options: &DoctorOptions) -> Self {
+        let tree = HostRoot::at(&options.root);
         let look = ExaminationScope::at(&tree);
         let mut netlink = netlink::NetlinkFacts::query(&tree, &look);
         let kernel = kernel::KernelFacts::read(&tree);
         let links = links::read(&tree, &netlink);
         let (functions, gpus) = functions::read(&tree);
-        let leftovers = asked.leftovers.clone().unwrap_or_else(|why| {
+        let leftovers = options.leftovers.clone().unwrap_or_else(|why| {
             tree.note_unexamined("stale resources", why);
             Vec::new()
         });
-        let wanted = asked.wanted.clone().unwrap_or_else(|why| {
+        let wanted = options.wanted.clone().unwrap_or_else(|why| {
             tree.note_unexamined("the node file", why);
             None
         });
@@ -136,10 +136,10 @@ impl NodeFacts {
             devices: devices::read(&tree, &functions, &netlink),
             nodes: nodes::DeviceNodes::read(&tree),
             limits: limits::read(&tree),
-            cni: cni::CniFacts::read(&tree, &asked.cni_bin, &asked.plugin_names),
-            pools: pools::PoolFacts::read(&tree, &asked.state_dir),
+            cni: cni::CniFacts::read(&tree, &options.cni_bin, &options.plugin_names),
+            pools: pools::PoolFacts::read(&tree, &options.state_dir),
             kubelet: kubelet::KubeletFacts::read(&tree),
-            pod_map: pod_map::PodMapFacts::read(&tree, &asked.state_dir),
+            pod_map: pod_map::PodMapFacts::read(&tree, &options.state_dir),
             wanted,
             look,
             kernel,

@@ -29,10 +29,7 @@ impl NetlinkFacts {
             } else {
                 "the root directory does not belong to the running kernel"
             };
-            tree.note_unexamined(
-                "data from netlink (addresses, drivers of software devices)",
-                why,
-            );
+            tree.note_unexamined("data from netlink (addresses, drivers of software devices)", why);
             return Self::default();
         }
         let mut facts = Self::default();

@@ -9,8 +9,10 @@ use crate::{
 
 const MISSING: FindingId = FindingId::new("cni-missing", "The CNI directory contains no plugin of Silkrail");
 const NOT_EXECUTABLE: FindingId = FindingId::new("cni-not-executable", "A plugin is not executable");
-const DANGLING: FindingId = FindingId::new("cni-dangling", "A plugin is a symbolic link whose target does not exist");
-const FOREIGN: FindingId = FindingId::new("cni-foreign", "A plugin with the name of a Silkrail plugin belongs to another project");
+const DANGLING: FindingId =
+    FindingId::new("cni-dangling", "A plugin is a symbolic link whose target does not exist");
+const FOREIGN: FindingId =
+    FindingId::new("cni-foreign", "A file with the name of a Silkrail plugin belongs to another project");
 const VERSIONS: FindingId =
     FindingId::new("cni-versions-differ", "The plugins of Silkrail have different versions");
 const NOT_THIS: FindingId =
@@ -45,7 +47,10 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     for file in files {
         let finding = match file.kind {
             PluginFileKind::Dangling => DANGLING
-                .error(path(file), "the target of the symbolic link does not exist: pods that need the plugin cannot start")
+                .error(
+                    path(file),
+                    "the target of the symbolic link does not exist: pods that need the plugin cannot start",
+                )
                 .fix("run: silkrail install; or remove the symbolic link"),
             PluginFileKind::Ours { .. } | PluginFileKind::Foreign if !file.executable => NOT_EXECUTABLE
                 .error(path(file), "the file is not executable: pods that need the plugin cannot start")
@@ -65,8 +70,11 @@ fn foreign(file: &PluginFile, path: &str, ours: &[(&PluginFile, &str, usize)]) -
     let beside = file.name == "spiderpool" || ours.iter().any(|(file, ..)| file.name == prefixed);
     let severity = if beside { Severity::Info } else { Severity::Warning };
     let finding = FOREIGN.found(severity, path, format!("{} belongs to another project", file.name));
-    let how =
-        if beside { format!("the plugin of Silkrail is {prefixed}") } else { format!("{prefixed} does not exist either") };
+    let how = if beside {
+        format!("the plugin of Silkrail is {prefixed}")
+    } else {
+        format!("{prefixed} does not exist either")
+    };
     finding.because(how).fix(format!(
         "use the type {prefixed} in network configurations, or replace the file: silkrail install"
     ))
@@ -78,8 +86,8 @@ fn versions(dir: &str, ours: &[(&PluginFile, &str, usize)]) -> Option<Finding> {
         by_content.entry((version, *content)).or_default().push(&file.name);
     }
     if by_content.len() > 1 {
-        let finding =
-            VERSIONS.warning(dir, "the plugins come from different builds: an installation was not completed");
+        let finding = VERSIONS
+            .warning(dir, "the plugins come from different builds: an installation was not completed");
         let evidence =
             by_content.iter().map(|((version, _), names)| format!("{version}: {}", names.join(", ")));
         return Some(finding.because_all(evidence).fix("run: silkrail install"));
@@ -89,8 +97,8 @@ fn versions(dir: &str, ours: &[(&PluginFile, &str, usize)]) -> Option<Finding> {
     if version == own {
         return None;
     }
-    let finding =
-        NOT_THIS.warning(dir, format!("the plugins have version {version}, but this program has version {own}"));
+    let finding = NOT_THIS
+        .warning(dir, format!("the plugins have version {version}, but this program has version {own}"));
     Some(
         finding
             .because(format!("{} files", ours.len()))

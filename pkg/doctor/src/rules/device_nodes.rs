@@ -8,8 +8,10 @@ const NO_UVERBS: FindingId = FindingId::new(
 );
 const NO_CM: FindingId =
     FindingId::new("rdma-cm-node-missing", "/dev/infiniband/rdma_cm does not exist: RDMA-CM does not work");
-const WRONG: FindingId =
-    FindingId::new("device-node-wrong", "A file in /dev/infiniband is not the device node of the kernel's device");
+const WRONG: FindingId = FindingId::new(
+    "device-node-wrong",
+    "A file in /dev/infiniband is not the device node of the kernel's device",
+);
 const CLOSED: FindingId =
     FindingId::new("device-node-permissions", "Only root can open a device node in /dev/infiniband");
 
@@ -49,7 +51,9 @@ fn judge(node: &DeviceNode, missing: &FindingId, text: &str) -> Option<Finding> 
         Known::Absent => {
             let fix = "udevadm trigger --action=add --subsystem-match=infiniband_verbs --subsystem-match=misc; is devtmpfs \
                        mounted on /dev?";
-            return Some(missing.error(&node.path, text).because(format!("its device number is {number}")).fix(fix));
+            return Some(
+                missing.error(&node.path, text).because(format!("its device number is {number}")).fix(fix),
+            );
         }
         Known::Unknown => return None,
     };
@@ -60,19 +64,17 @@ fn judge(node: &DeviceNode, missing: &FindingId, text: &str) -> Option<Finding> 
             "not a character device".to_owned()
         };
         let finding = WRONG.error(&node.path, format!("the file is {is}; expected the device {number}"));
-        return Some(
-            finding.because(format!("{}: {is}", node.path)).fix(format!(
-                "remove it, and run: udevadm trigger --action=add; was {} created manually?",
-                node.path
-            )),
-        );
+        return Some(finding.because(format!("{}: {is}", node.path)).fix(format!(
+            "remove it, and run: udevadm trigger --action=add; was {} created manually?",
+            node.path
+        )));
     }
     if file.permissions & OPEN != OPEN {
         let finding = CLOSED.warning(&node.path, "only root can open the device");
         return Some(
             finding
                 .because(format!("permissions: {:04o}; expected 0666", file.permissions))
-                .fix("install rdma-core, whose udev rules set 0666, or run chmod 0666; opening the device alone grants no privileges"),
+                .fix("install rdma-core (its udev rules set 0666), or chmod 0666; opening the device grants no privileges"),
         );
     }
     None

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Finding, FindingId, NodeFacts};
 
-const MIXED: FindingId = FindingId::new("firmware-mixed", "Cards of the same model have different firmware versions");
+const MIXED: FindingId =
+    FindingId::new("firmware-mixed", "Cards of the same model have different firmware versions");
 
 pub(super) const IDS: &[FindingId] = &[MIXED];
 

@@ -7,8 +7,10 @@ use crate::{
     facts::devices::{DeviceFacts, PortFacts},
 };
 
-const MISSING: FindingId =
-    FindingId::new("gid-missing", "An address of a link is not in the GID table of its active port as RoCE v2");
+const MISSING: FindingId = FindingId::new(
+    "gid-missing",
+    "An address of a link is not in the GID table of its active port as RoCE v2",
+);
 const NO_V2: FindingId =
     FindingId::new("gid-no-roce-v2", "An active RoCE port has GIDs, but none of type RoCE v2");
 const NO_ADDRESS: FindingId =

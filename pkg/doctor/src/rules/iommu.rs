@@ -2,8 +2,10 @@
 
 use crate::{Finding, FindingId, NodeFacts};
 
-const TRANSLATES: FindingId =
-    FindingId::new("iommu-translates", "The IOMMU may translate every DMA: it is slower, and GPUDirect might not work");
+const TRANSLATES: FindingId = FindingId::new(
+    "iommu-translates",
+    "The IOMMU may translate every DMA: it is slower, and GPUDirect might not work",
+);
 const ACS: FindingId = FindingId::new(
     "acs-redirects",
     "A bridge above a card redirects its traffic to GPUs to the root complex (ACS): GPUDirect is slow",
@@ -26,8 +28,11 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         );
         found.push(
             finding
-                .because(format!("{} groups in /sys/kernel/iommu_groups, no iommu=pt on the kernel command line", facts.kernel.iommu_groups))
-                .fix("add iommu=pt to the kernel command line, unless virtual machines must be isolated from each other"),
+                .because(format!(
+                    "IOMMU groups: {}; no iommu=pt on the kernel command line",
+                    facts.kernel.iommu_groups
+                ))
+                .fix("add iommu=pt to the kernel command line, unless virtual machines must be isolated"),
         );
     }
     let has = |module| facts.kernel.has_module(module);
@@ -36,7 +41,8 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         && has("nvidia") == Some(true)
         && has("nvidia_peermem") == Some(false)
     {
-        let text = "the NVIDIA driver is loaded, but nvidia_peermem is not: GPUDirect works only with dma-buf";
+        let text =
+            "the NVIDIA driver is loaded, but nvidia_peermem is not: GPUDirect works only with dma-buf";
         let finding = NO_PEERMEM
             .info("nvidia_peermem", text)
             .because("the module is neither in /proc/modules nor in /sys/module");
@@ -47,12 +53,14 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         );
     }
     for function in facts.functions.iter().filter(|function| !function.redirected_by.is_empty()) {
-        let finding = ACS
-            .info(&function.address, "bridges above the card redirect its traffic to GPUs to the root complex (ACS)");
+        let finding = ACS.info(
+            &function.address,
+            "bridges above the card redirect its traffic to GPUs to the root complex (ACS)",
+        );
         found.push(
             finding
                 .because(format!("request redirect is enabled in: {}", function.redirected_by.join(", ")))
-                .fix("on a node without virtual machines, disable ACS (BIOS, or setpci ECAP_ACS+6.w=0 on each bridge at boot)"),
+                .fix("without virtual machines, disable ACS (BIOS, or setpci ECAP_ACS+6.w=0 on each bridge at boot)"),
         );
     }
 }

@@ -10,7 +10,8 @@ pub(super) const IDS: &[FindingId] = &[NONE, UNREACHABLE];
 
 pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     if !facts.kubelet.is_there {
-        let finding = NONE.info("/var/lib/kubelet", "there is no kubelet on this node: its sockets were not checked");
+        let finding =
+            NONE.info("/var/lib/kubelet", "there is no kubelet on this node: its sockets were not checked");
         found.push(finding.because("/var/lib/kubelet does not exist"));
     }
     for socket in &facts.kubelet.sockets {
@@ -20,11 +21,9 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
             SocketState::Dead => "no process listens on the socket",
         };
         let finding = UNREACHABLE.warning(socket.path, format!("{problem} ({})", socket.purpose));
-        found.push(
-            finding
-                .because(problem)
-                .fix("systemctl status kubelet; if kubelet uses another --root-dir, create the symbolic link /var/lib/kubelet to it"),
-        );
+        found.push(finding.because(problem).fix(
+            "systemctl status kubelet; with another --root-dir, make /var/lib/kubelet a symbolic link to it",
+        ));
     }
 }
 

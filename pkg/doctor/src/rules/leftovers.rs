@@ -2,7 +2,8 @@
 
 use crate::{Finding, FindingId, NodeFacts, StaleResource};
 
-const STALE: FindingId = FindingId::new("leftover-stale", "A resource is still allocated to a pod that is gone");
+const STALE: FindingId =
+    FindingId::new("leftover-stale", "A resource is still allocated to a pod that is gone");
 const KEPT: FindingId = FindingId::new(
     "leftover-kept",
     "A resource might be allocated to a pod that is gone; silkrail gc does not release it",
@@ -17,7 +18,9 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     let (stale, kept): (Vec<_>, Vec<_>) = facts.leftovers.iter().partition(|leftover| leftover.stale);
     for leftover in stale.iter().take(MAX_LISTED) {
         let finding = STALE.warning(object(leftover), "it is still allocated to a pod that is gone");
-        found.push(finding.because(&leftover.evidence).because_all(owner(leftover)).fix("run: silkrail gc --yes"));
+        found.push(
+            finding.because(&leftover.evidence).because_all(owner(leftover)).fix("run: silkrail gc --yes"),
+        );
     }
     if stale.len() > MAX_LISTED {
         let finding = STALE.warning(
@@ -27,8 +30,10 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         found.push(finding.because("silkrail gc lists all stale resources").fix("run: silkrail gc --yes"));
     }
     for leftover in kept.iter().take(MAX_LISTED) {
-        let finding =
-            KEPT.info(object(leftover), "it might be allocated to a pod that is gone; silkrail gc does not release it");
+        let finding = KEPT.info(
+            object(leftover),
+            "it might be allocated to a pod that is gone; silkrail gc does not release it",
+        );
         found.push(finding.because(&leftover.evidence).because_all(owner(leftover)));
     }
 }

@@ -11,9 +11,12 @@ const NOT_READABLE: FindingId = FindingId::new(
     "lossless-not-readable",
     "The driver does not show PFC, ECN and DSCP of RoCE ports in sysfs",
 );
-const ECN_OFF: FindingId = FindingId::new("ecn-off", "ECN is disabled on every priority of an active RoCE port");
-const DIFFERS: FindingId =
-    FindingId::new("lossless-differs", "ECN, trust mode or traffic class differ between the RoCE ports of the node");
+const ECN_OFF: FindingId =
+    FindingId::new("ecn-off", "ECN is disabled on every priority of an active RoCE port");
+const DIFFERS: FindingId = FindingId::new(
+    "lossless-differs",
+    "ECN, trust mode or traffic class differ between the RoCE ports of the node",
+);
 
 pub(super) const IDS: &[FindingId] = &[NOT_READABLE, ECN_OFF, DIFFERS];
 
@@ -30,11 +33,11 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     });
     if !hidden.is_empty() {
         let links: Vec<&str> = hidden.iter().map(|(_, link)| link.name.as_str()).collect();
-        let finding = NOT_READABLE.info(
-            links.join(", "),
-            "PFC, ECN and DSCP cannot be read from sysfs and were not checked",
-        );
-        found.push(finding.because("only a vendor's driver (MLNX_OFED) shows them; check manually: dcb pfc show, mlnx_qos -i, and the switch"));
+        let finding = NOT_READABLE
+            .info(links.join(", "), "PFC, ECN and DSCP cannot be read from sysfs and were not checked");
+        found.push(finding.because(
+            "only a vendor's driver (MLNX_OFED) shows them; check: dcb pfc show, mlnx_qos -i, and the switch",
+        ));
     }
     for (_, link) in &shown {
         let off = |priorities: &Option<Vec<u8>>| priorities.as_ref().is_some_and(Vec::is_empty);
@@ -46,7 +49,7 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
             found.push(
                 finding
                     .because(format!("/sys/class/net/{}/ecn/roce_np/enable, …/roce_rp/enable: all 0", link.name))
-                    .fix("write 1 to …/ecn/roce_np/enable/3 and …/roce_rp/enable/3, where 3 is the priority that RoCE uses"),
+                    .fix("write 1 to …/ecn/roce_np/enable/3 and …/roce_rp/enable/3 (3: the priority that RoCE uses)"),
             );
         }
     }
@@ -71,10 +74,8 @@ fn differs(ports: &[(&PortFacts, &LinkFacts)]) -> Option<Finding> {
         return None;
     }
     let names: Vec<&str> = ports.iter().map(|(_, link)| link.name.as_str()).collect();
-    let finding = DIFFERS.warning(
-        names.join(", "),
-        "the RoCE ports of this node have different congestion control settings",
-    );
+    let finding = DIFFERS
+        .warning(names.join(", "), "the RoCE ports of this node have different congestion control settings");
     let evidence = settings.iter().map(|(text, links)| format!("{}: {text}", links.join(", ")));
     Some(finding.because_all(evidence).fix("configure the same settings for all rails, at boot"))
 }

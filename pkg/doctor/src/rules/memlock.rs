@@ -18,8 +18,10 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         let Some(bytes) = limit.bytes else { continue };
         let (command, amount) = (&limit.command, amount(bytes));
         let Some(pid) = limit.pid else {
-            let finding =
-                OWN.info(command, format!("no container runtime is running; this process can lock at most {amount} of memory"));
+            let finding = OWN.info(
+                command,
+                format!("no container runtime is running; this process can lock at most {amount} of memory"),
+            );
             found.push(finding.because(format!("/proc/self/limits: {bytes} bytes")));
             continue;
         };

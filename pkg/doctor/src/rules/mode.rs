@@ -27,8 +27,10 @@ const BUILT_IN: FindingId = FindingId::new(
 );
 const INITRAMFS: FindingId =
     FindingId::new("rdma-mode-initramfs", "The initramfs is older than the file that sets the RDMA mode");
-const CANNOT_MOVE: FindingId =
-    FindingId::new("exclusive-cannot-move", "In exclusive mode, the driver of a device cannot move it into a pod");
+const CANNOT_MOVE: FindingId = FindingId::new(
+    "exclusive-cannot-move",
+    "In exclusive mode, the driver of a device cannot move it into a pod",
+);
 const TOO_OLD: FindingId =
     FindingId::new("kernel-too-old", "The kernel has no RDMA mode: Linux 5.3 or later is required");
 
@@ -99,8 +101,8 @@ fn settings(facts: &NodeFacts) -> Vec<Finding> {
     let mode = &facts.mode;
     let mut found = Vec::new();
     for ModprobeOption { path, .. } in mode.settings.iter().filter(|setting| setting.mode.is_none()) {
-        let finding = MALFORMED
-            .error(path.display(), "netns_mode is neither 0 nor 1: ib_core cannot be loaded");
+        let finding =
+            MALFORMED.error(path.display(), "netns_mode is neither 0 nor 1: ib_core cannot be loaded");
         found.push(
             finding.because(path.display()).fix("set netns_mode=0 (exclusive) or netns_mode=1 (shared)"),
         );
@@ -113,18 +115,24 @@ fn settings(facts: &NodeFacts) -> Vec<Finding> {
     let Some((last, wins)) = settings.last() else { return found };
     let evidence = || settings.iter().map(|(path, mode)| format!("{path}: {mode}"));
     if settings.iter().any(|(_, mode)| mode != wins) {
-        let finding = COMPETING
-            .warning(last, format!("modprobe.d files set different RDMA modes; this file takes effect, with {wins}"));
+        let finding = COMPETING.warning(
+            last,
+            format!("modprobe.d files set different RDMA modes; this file takes effect, with {wins}"),
+        );
         found.push(
             finding
                 .because_all(evidence())
                 .fix("keep only one of the settings, preferably in /etc/modprobe.d/ib_core.conf"),
         );
     } else if settings.len() > 1 {
-        let finding = DUPLICATE.warning(last, format!("the RDMA mode is set {} times, each time to {wins}", settings.len()));
+        let finding = DUPLICATE
+            .warning(last, format!("the RDMA mode is set {} times, each time to {wins}", settings.len()));
         let fix = match only_file(&settings) {
-            true => "keep only one of the lines; `silkrail mode set MODE --persist` removes the others".to_owned(),
-            false => "keep only one of the files: a later change of one file would conflict with the others".to_owned(),
+            true => {
+                "keep only one of the lines; `silkrail mode set MODE --persist` removes the others".to_owned()
+            }
+            false => "keep only one of the files: a later change of one file would conflict with the others"
+                .to_owned(),
         };
         found.push(finding.because_all(evidence()).fix(fix));
     }
@@ -135,7 +143,7 @@ fn settings(facts: &NodeFacts) -> Vec<Finding> {
             finding
                 .because(format!("/proc/cmdline: ib_core.netns_mode ({line})"))
                 .because(format!("{last}: {wins}"))
-                .fix("remove ib_core.netns_mode from the command line (grubby, or /etc/default/grub), or set the same mode in the file"),
+                .fix("remove ib_core.netns_mode from the command line (grubby, /etc/default/grub), or adapt the file"),
         );
     }
     found
@@ -202,7 +210,8 @@ mod tests {
     use crate::{NodeFacts, facts::mode::InitramfsFacts};
 
     fn files(facts: &mut NodeFacts, settings: &[(&str, Option<NetnsMode>)]) {
-        let settings = settings.iter().map(|(path, mode)| ModprobeOption { path: (*path).into(), mode: *mode });
+        let settings =
+            settings.iter().map(|(path, mode)| ModprobeOption { path: (*path).into(), mode: *mode });
         facts.mode.settings = settings.collect();
         facts.mode.next = Some(NextBootMode::of(&facts.mode.settings, facts.mode.command_line));
     }

@@ -6,15 +6,18 @@ const NO_CORE: FindingId =
     FindingId::new("rdma-missing", "The kernel's RDMA core (ib_core) is not loaded: this node has no RDMA");
 const NO_DEVICE: FindingId =
     FindingId::new("rdma-no-device", "The RDMA core is loaded, but the node has no RDMA device");
-const NOT_LOADED: FindingId =
-    FindingId::new("rdma-module-missing", "The driver of a card is loaded, but the RDMA module of the driver is not");
+const NOT_LOADED: FindingId = FindingId::new(
+    "rdma-module-missing",
+    "The driver of a card is loaded, but the RDMA module of the driver is not",
+);
 const NO_UVERBS: FindingId =
     FindingId::new("uverbs-module-missing", "ib_uverbs is not loaded: no program can use an RDMA device");
 const MIXED: FindingId =
     FindingId::new("rdma-stack-mixed", "Some RDMA modules come from the kernel tree, others from a vendor");
 const STACK: FindingId = FindingId::new("rdma-stack-vendor", "The RDMA stack comes from a vendor");
 
-const UNKNOWN: FindingId = FindingId::new("rdma-unknown", "It could not be determined whether this node has RDMA");
+const UNKNOWN: FindingId =
+    FindingId::new("rdma-unknown", "It could not be determined whether this node has RDMA");
 
 pub(super) const IDS: &[FindingId] = &[NO_CORE, UNKNOWN, NO_DEVICE, NOT_LOADED, NO_UVERBS, MIXED, STACK];
 
@@ -57,7 +60,9 @@ fn no_core(facts: &NodeFacts) -> Finding {
     let cards = cards(facts);
     let fix = match cards.first() {
         Some((driver, module, _)) => format!("modprobe {module} (the driver {driver} of the card is loaded)"),
-        None => "install the driver of the card and load its RDMA module (Mellanox: modprobe mlx5_ib)".to_owned(),
+        None => {
+            "install the driver of the card and load its RDMA module (Mellanox: modprobe mlx5_ib)".to_owned()
+        }
     };
     let because = match cards.is_empty() {
         true => "no card has a driver that is known to support RDMA".to_owned(),
@@ -97,7 +102,7 @@ fn not_loaded(facts: &NodeFacts, driver: &str, module: &str) -> Option<Finding> 
     let text = format!("cards with the driver {driver} have no RDMA device: {module} is not loaded");
     let finding = NOT_LOADED.found(severity, module, text).because(with.join(", "));
     Some(finding.fix(format!(
-        "modprobe {module}, and load it at boot (/etc/modules-load.d); nothing to do if these cards are not used for RDMA"
+        "modprobe {module}, and load it at boot (/etc/modules-load.d), if these cards are used for RDMA"
     )))
 }
 

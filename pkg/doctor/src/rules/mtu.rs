@@ -11,9 +11,12 @@ const TOO_SMALL: FindingId =
     FindingId::new("mtu-too-small", "The MTU of a RoCE link leaves less than 1024 bytes for RDMA");
 const SMALL: FindingId =
     FindingId::new("mtu-below-4096", "The MTU of a RoCE link leaves less than 4096 bytes for RDMA");
-const DIFFERS: FindingId = FindingId::new("mtu-differs", "The links of PFs of the same model have different MTUs");
-const VF_ABOVE_PF: FindingId =
-    FindingId::new("mtu-vf-above-pf", "The MTU of a VF exceeds the MTU of its PF: large packets may be dropped");
+const DIFFERS: FindingId =
+    FindingId::new("mtu-differs", "The links of PFs of the same model have different MTUs");
+const VF_ABOVE_PF: FindingId = FindingId::new(
+    "mtu-vf-above-pf",
+    "The MTU of a VF exceeds the MTU of its PF: large packets may be dropped",
+);
 
 pub(super) const IDS: &[FindingId] = &[TOO_SMALL, SMALL, DIFFERS, VF_ABOVE_PF];
 
@@ -51,8 +54,8 @@ fn small(link: &str, mtu: u32, is_vf: bool) -> Option<Finding> {
         Some(4096) => None,
         Some(1024..) if is_vf => None, // reported for its PF
         Some(active @ 1024..) => {
-            let finding = SMALL
-                .info(link, format!("RDMA packets carry at most {active} bytes; 4096 are possible"));
+            let finding =
+                SMALL.info(link, format!("RDMA packets carry at most {active} bytes; 4096 are possible"));
             Some(
                 finding
                     .because(evidence)
@@ -94,8 +97,8 @@ fn vfs(facts: &NodeFacts) -> Vec<Finding> {
         let (vf_link, pf_link) = (link_of(facts, vf)?, link_of(facts, pf)?);
         let (vf_mtu, pf_mtu) = (mtu(vf_link)?, mtu(pf_link)?);
         (vf_mtu > pf_mtu).then(|| {
-            let finding =
-                VF_ABOVE_PF.warning(vf_link, format!("the MTU {vf_mtu} of the VF exceeds the MTU {pf_mtu} of its PF"));
+            let finding = VF_ABOVE_PF
+                .warning(vf_link, format!("the MTU {vf_mtu} of the VF exceeds the MTU {pf_mtu} of its PF"));
             finding
                 .because(format!("{vf_link} ({}): {vf_mtu}; {pf_link}: {pf_mtu}", vf.address))
                 .fix(format!("ip link set {pf_link} mtu {vf_mtu}, or reduce the MTU of the VF"))

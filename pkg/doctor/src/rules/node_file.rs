@@ -18,7 +18,9 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     let file = &wanted.file;
     if let Some(problem) = &wanted.problem {
         let finding = BROKEN.error(file, "the file is invalid: silkrail apply does nothing");
-        found.push(finding.because(problem).fix("correct the file; silkrail apply --help contains an example"));
+        found.push(
+            finding.because(problem).fix("correct the file; silkrail apply --help contains an example"),
+        );
     }
     for pf in &wanted.unmatched {
         let finding = NO_PF.error(file, format!("no PF of this node matches {pf}"));

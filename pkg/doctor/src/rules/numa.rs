@@ -6,8 +6,10 @@ use crate::{Finding, FindingId, NodeFacts};
 
 const UNKNOWN: FindingId =
     FindingId::new("numa-unknown", "The platform does not report the NUMA node of a card");
-const FAR: FindingId =
-    FindingId::new("gpu-without-near-card", "The NUMA node of a GPU has no card with RDMA, but other NUMA nodes have");
+const FAR: FindingId = FindingId::new(
+    "gpu-without-near-card",
+    "The NUMA node of a GPU has no card with RDMA, but other NUMA nodes have",
+);
 
 pub(super) const IDS: &[FindingId] = &[UNKNOWN, FAR];
 
@@ -16,20 +18,18 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         || facts.functions.iter().filter(|function| function.pf.is_none() && !function.rdma.is_empty());
     if facts.kernel.numa_nodes > 1 {
         for card in cards().filter(|card| card.numa_node.is_none()) {
-            let finding = UNKNOWN
-                .info(&card.address, "the platform does not report the NUMA node of the card");
-            found.push(
-                finding
-                    .because("numa_node: -1")
-                    .fix("update the BIOS or change its settings; until then, pods cannot be placed near the card"),
-            );
+            let finding =
+                UNKNOWN.info(&card.address, "the platform does not report the NUMA node of the card");
+            found.push(finding.because("numa_node: -1").fix(
+                "update the BIOS or change its settings; until then, pods cannot be placed near the card",
+            ));
         }
     }
     let near: BTreeSet<u32> = cards().filter_map(|card| card.numa_node).collect();
     for gpu in &facts.gpus {
         if let Some(node) = gpu.numa_node.filter(|node| !near.is_empty() && !near.contains(node)) {
-            let finding =
-                FAR.info(&gpu.address, format!("the GPU is on NUMA node {node}, which has no card with RDMA"));
+            let finding = FAR
+                .info(&gpu.address, format!("the GPU is on NUMA node {node}, which has no card with RDMA"));
             found.push(finding.because(format!("NUMA nodes with cards: {near:?}")));
         }
     }

@@ -28,8 +28,7 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
                 width(link.max_width)
             )
         };
-        let fix =
-            "reseat the card; check slot, riser and BIOS settings; the slot itself may be limited";
+        let fix = "reseat the card; check slot, riser and BIOS settings; the slot itself may be limited";
         if link.speed.zip(link.max_speed).is_some_and(|(now, max)| now < max) {
             let text = "the PCIe link of the card runs below its maximum speed";
             found.push(SLOW.warning(&pf.address, text).because(evidence()).fix(fix));
@@ -55,10 +54,8 @@ fn below_port(facts: &NodeFacts, pf: &FunctionFacts) -> Option<Finding> {
     if pcie >= speed {
         return None;
     }
-    let finding = BELOW_PORT.warning(
-        &pf.address,
-        format!("the port has {speed} Gb/s, but the PCIe link only {pcie:.0} Gb/s"),
-    );
+    let finding = BELOW_PORT
+        .warning(&pf.address, format!("the port has {speed} Gb/s, but the PCIe link only {pcie:.0} Gb/s"));
     Some(
         finding
             .because(format!("{}: {speed} Gb/s", device.object(port)))

@@ -4,11 +4,9 @@ use podmap::{AttachMode, Entry};
 
 use crate::{Finding, FindingId, NodeFacts};
 
-const BROKEN: FindingId = FindingId::new(
-    "podmap-broken",
-    "An entry of the pod map is invalid: the metrics do not contain its pod",
-);
-const AT_HOME: FindingId = FindingId::new(
+const BROKEN: FindingId =
+    FindingId::new("podmap-broken", "An entry of the pod map is invalid: the metrics do not contain its pod");
+const ON_HOST: FindingId = FindingId::new(
     "podmap-device-at-home",
     "The pod map assigns a device to a pod, but the device is in the host namespace",
 );
@@ -21,13 +19,17 @@ const UNMAPPED: FindingId = FindingId::new(
     "The RDMA device of a VF is in another namespace, and the pod map has no entry for it",
 );
 
-pub(super) const IDS: &[FindingId] = &[BROKEN, AT_HOME, GONE, UNMAPPED];
+pub(super) const IDS: &[FindingId] = &[BROKEN, ON_HOST, GONE, UNMAPPED];
 
 pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     for why in &facts.pod_map.broken {
         let path = why.split(": ").next().unwrap_or(why);
         let finding = BROKEN.warning(path, "the entry is invalid: the metrics do not contain its pod");
-        found.push(finding.because(why).fix("run: silkrail gc; it reports whether resources of the attachment remain"));
+        found.push(
+            finding
+                .because(why)
+                .fix("run: silkrail gc; it reports whether resources of the attachment remain"),
+        );
     }
     let exclusive = || facts.pod_map.entries.iter().filter(|entry| entry.rdma.mode == AttachMode::Exclusive);
     found.extend(exclusive().filter_map(|entry| judge(facts, entry)));
@@ -63,14 +65,12 @@ fn judge(facts: &NodeFacts, entry: &Entry) -> Option<Finding> {
         }
         let finding =
             GONE.error(&pci, format!("the pod map assigns it to {pod}, but there is no such PCI device"));
-        return Some(
-            finding
-                .because(format!("interface {} of {pod}", entry.network.ifname))
-                .fix("the VF was removed while the pod was running (sriov_numvfs, driver reload): delete the pod"),
-        );
+        return Some(finding.because(format!("interface {} of {pod}", entry.network.ifname)).fix(
+            "the VF was removed while the pod was running (sriov_numvfs, driver reload): delete the pod",
+        ));
     };
     let device = function.rdma.first()?;
-    let finding = AT_HOME.warning(
+    let finding = ON_HOST.warning(
         &pci,
         format!("the pod map assigns its RDMA device to {pod}, but {device} is in the host namespace"),
     );
@@ -81,7 +81,9 @@ fn judge(facts: &NodeFacts, entry: &Entry) -> Option<Finding> {
                 entry.network.ifname,
                 entry.container.netns_path.display()
             ))
-            .fix("run: silkrail gc; it reports whether the pod is gone; a running pod has no RDMA: delete it"),
+            .fix(
+                "run: silkrail gc; it reports whether the pod is gone; a running pod has no RDMA: delete it",
+            ),
     )
 }
 

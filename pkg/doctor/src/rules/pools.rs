@@ -6,7 +6,8 @@ const BROKEN: FindingId = FindingId::new(
     "pools-broken",
     "A pool file is invalid: pods of networks that use its pools cannot start",
 );
-const CONTESTED: FindingId = FindingId::new("pools-twice", "Two pools have the same name, and neither of them is used");
+const CONTESTED: FindingId =
+    FindingId::new("pools-twice", "Two pools have the same name, and neither of them is used");
 const ANY_NODE: FindingId = FindingId::new(
     "pools-any-node",
     "A pool has no node: every node that has the file assigns the same addresses",
@@ -23,12 +24,12 @@ pub(super) const IDS: &[FindingId] = &[BROKEN, CONTESTED, FULL, ANY_NODE, SHARED
 
 pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     for (path, why) in &facts.pools.broken {
-        let finding = BROKEN.error(
-            path,
-            "the file is invalid: pods of networks that use its pools cannot start",
-        );
+        let finding =
+            BROKEN.error(path, "the file is invalid: pods of networks that use its pools cannot start");
         found.push(
-            finding.because(why).fix("correct the file; SpiderIPPool objects are accepted in the form that Spiderpool writes"),
+            finding.because(why).fix(
+                "correct the file; SpiderIPPool objects are accepted in the form that Spiderpool writes",
+            ),
         );
     }
     for (pool, why) in &facts.pools.contested {
@@ -46,10 +47,10 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     for pool in &facts.pools.of_any_node {
         let finding = ANY_NODE.info(
             pool,
-            "the pool has no nodeName: every node that has this file assigns the same addresses, without coordination",
+            "the pool has no nodeName: all nodes with this file assign the same addresses, without coordination",
         );
         found.push(finding.fix(
-            "with several nodes, configure a separate range for each, with its nodeName (conf/pools/per-node.yaml)",
+            "with several nodes, configure a range with its nodeName for each (conf/pools/per-node.yaml)",
         ));
     }
     for (pool, given) in &facts.pools.shared {
@@ -57,11 +58,11 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
             pool,
             "Spiderpool had assigned addresses of the pool when it was exported, and may have assigned others since then",
         );
-        let finding = finding.because(format!("status.allocatedIPs lists {given} addresses, which are not assigned here"));
-        found
-            .push(finding.fix(
-                "exclude the range from one of the two: excludeIPs here, or a SpiderReservedIP in Spiderpool",
-            ));
+        let finding = finding
+            .because(format!("status.allocatedIPs lists {given} addresses, which are not assigned here"));
+        found.push(finding.fix(
+            "exclude the range from one of the two: excludeIPs here, or a SpiderReservedIP in Spiderpool",
+        ));
     }
     for ignored in &facts.pools.ignored {
         found.push(

@@ -91,7 +91,7 @@ fn infiniband(facts: &NodeFacts, device: &DeviceFacts, port: &PortFacts) -> Opti
         let (severity, fix) = match facts.is_vf(device) {
             true => (
                 Severity::Info,
-                "when a pod uses the VF: set a GUID and link state auto, and enable virtualization in the subnet manager",
+                "for use in a pod: set a GUID and link state auto, and enable virtualization in the subnet manager",
             ),
             false => (Severity::Error, "start a subnet manager (opensm, UFM, or that of the switch)"),
         };
@@ -112,7 +112,8 @@ fn zero_guid(device: &DeviceFacts) -> Option<Finding> {
     if !guid.bytes().all(|byte| matches!(byte, b'0' | b':')) {
         return None;
     }
-    let finding = ZERO_GUID.error(&device.name, "the node GUID is zero: RDMA-CM does not work with the device");
+    let finding =
+        ZERO_GUID.error(&device.name, "the node GUID is zero: RDMA-CM does not work with the device");
     Some(finding.because(format!("node_guid: {guid}")).fix(
         "set a MAC address (RoCE) or a GUID (InfiniBand) of the VF through its PF, then rebind its driver: \
          ip link set PF vf N mac …, then unbind and bind in /sys/bus/pci/drivers",
@@ -198,7 +199,11 @@ mod tests {
             let port = &mut facts.devices[2].ports[0];
             (port.layer, port.physical) = (Known::Is("InfiniBand".into()), Known::Is("LinkUp".into()));
         });
-        assert_eq!((vf[0].id, vf[0].severity), ("ib-no-subnet-manager", Severity::Info), "no pod uses it yet");
+        assert_eq!(
+            (vf[0].id, vf[0].severity),
+            ("ib-no-subnet-manager", Severity::Info),
+            "no pod uses it yet"
+        );
     }
 
     #[test]

@@ -27,10 +27,8 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         );
     }
     if facts.kernel.selinux == Known::Is(1) {
-        let finding = SELINUX.info(
-            "SELinux",
-            "SELinux is enforcing: its policy may deny pods access to RDMA devices",
-        );
+        let finding =
+            SELINUX.info("SELinux", "SELinux is enforcing: its policy may deny pods access to RDMA devices");
         found.push(
             finding.because("/sys/fs/selinux/enforce: 1").fix("ausearch -m avc -ts recent shows denials"),
         );

@@ -5,14 +5,14 @@ use crate::{Finding, FindingId, Known, NodeFacts, Severity, facts::functions::Fu
 const NO_DRIVER: FindingId = FindingId::new("vf-without-driver", "A VF is not bound to a driver");
 const NO_RDMA: FindingId =
     FindingId::new("vf-without-rdma", "A VF has no RDMA device, although its PF has one");
-const LOST: FindingId =
+const COUNT_DIFFERS: FindingId =
     FindingId::new("vf-count-differs", "A PF has a different number of VFs than sriov_numvfs");
 const AUTOPROBE: FindingId =
     FindingId::new("vf-autoprobe-off", "The kernel does not bind new VFs of a PF to a driver");
 const NOT_BOUND: FindingId =
     FindingId::new("pf-without-driver", "A network card with RDMA is not bound to a driver");
 
-pub(super) const IDS: &[FindingId] = &[NO_DRIVER, NO_RDMA, LOST, AUTOPROBE, NOT_BOUND];
+pub(super) const IDS: &[FindingId] = &[NO_DRIVER, NO_RDMA, COUNT_DIFFERS, AUTOPROBE, NOT_BOUND];
 
 /// The vendor ID of Mellanox, all of whose cards support RDMA.
 const MELLANOX: &str = "0x15b3";
@@ -31,13 +31,11 @@ fn pf(pf: &FunctionFacts) -> Vec<Finding> {
     if pf.driver.is_none() && pf.vendor == MELLANOX {
         let finding = NOT_BOUND.error(&pf.address, "the card is not bound to a driver");
         found.push(
-            finding
-                .because(&pf.model)
-                .fix("modprobe mlx5_core; if it is loaded, check dmesg for the reason"),
+            finding.because(&pf.model).fix("modprobe mlx5_core; if it is loaded, check dmesg for the reason"),
         );
     }
     if let Some(number) = pf.num_vfs.get().filter(|number| usize::try_from(**number) != Ok(pf.vfs.len())) {
-        let finding = LOST
+        let finding = COUNT_DIFFERS
             .error(&pf.address, format!("the PF has {} VFs; sriov_numvfs is {number}", pf.vfs.len()));
         found.push(
             finding
@@ -84,9 +82,11 @@ fn vf(vf: &FunctionFacts, pf: &FunctionFacts) -> Option<Finding> {
     // iavf in the kernel tree does not support RDMA for VFs of ice: that is not a fault of the node.
     let severity = if pf.driver.as_deref() == Some(driver) { Severity::Error } else { Severity::Info };
     let finding = NO_RDMA.found(severity, &vf.address, "the VF has no RDMA device, although its PF has one");
-    Some(finding.because(format!("driver {driver}; PF {}: {}", pf.address, pf.rdma.join(", "))).fix(
-        "enable RDMA for VFs (firmware, or devlink dev param … enable_roce), and rebind the driver",
-    ))
+    Some(
+        finding
+            .because(format!("driver {driver}; PF {}: {}", pf.address, pf.rdma.join(", ")))
+            .fix("enable RDMA for VFs (firmware, or devlink dev param … enable_roce), and rebind the driver"),
+    )
 }
 
 #[cfg(test)]

@@ -121,12 +121,8 @@ fn help(name: &str) -> Option<&'static str> {
         "req_remote_invalid_request" => "Requests that the peer rejected as invalid.",
         "req_remote_access_errors" => "Requests for which the peer refused access to its memory.",
         "resp_remote_access_errors" => "Requests received for memory without access permission.",
-        "resp_cqe_flush_error" => {
-            "Completions flushed on the responder side; normal when a queue pair ends."
-        }
-        "req_cqe_flush_error" => {
-            "Completions flushed on the requester side; normal when a queue pair ends."
-        }
+        "resp_cqe_flush_error" => "Completions flushed on the responder side; normal when a queue pair ends.",
+        "req_cqe_flush_error" => "Completions flushed on the requester side; normal when a queue pair ends.",
         "roce_adp_retrans" => "Adaptive retransmissions.",
         "roce_adp_retrans_to" => "Adaptive retransmissions that timed out.",
         "roce_slow_restart" => "Times RoCE slow restart was used.",

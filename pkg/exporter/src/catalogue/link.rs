@@ -55,7 +55,9 @@ fn priority(name: &str) -> Option<MetricDescriptor> {
 
 fn other(name: &str) -> Option<MetricDescriptor> {
     let help = match name {
-        "rx_discards_phy" => "Packets received and discarded by the physical port because no buffer was free.",
+        "rx_discards_phy" => {
+            "Packets received and discarded by the physical port because no buffer was free."
+        }
         "tx_discards_phy" => "Packets that the physical port discarded instead of sending them.",
         "tx_errors_phy" => "Packets that the physical port could not send.",
         "rx_crc_errors_phy" => "Packets received with an invalid checksum.",

@@ -45,8 +45,12 @@ fn help(name: &str) -> Option<&'static str> {
         }
         "port_rcv_switch_relay_errors" => "Packets that a switch could not forward. 16 bits: stays at 65535.",
         "port_xmit_discards" => "Packets discarded instead of sent. 16 bits: stays at 65535.",
-        "port_xmit_constraint_errors" => "Packets not sent because of a partition or a limit. 8 bits: stays at 255.",
-        "port_rcv_constraint_errors" => "Packets dropped because of a partition or a limit. 8 bits: stays at 255.",
+        "port_xmit_constraint_errors" => {
+            "Packets not sent because of a partition or a limit. 8 bits: stays at 255."
+        }
+        "port_rcv_constraint_errors" => {
+            "Packets dropped because of a partition or a limit. 8 bits: stays at 255."
+        }
         "local_link_integrity_errors" => "Times the link had too many errors. 4 bits: stays at 15.",
         "excessive_buffer_overrun_errors" => "Times buffers overran repeatedly. 4 bits: stays at 15.",
         "vl15_dropped" => "Management packets dropped. 16 bits: stays at 65535.",

@@ -20,9 +20,9 @@ pub(super) struct PortHistory {
     /// Value and offset of counters that the last reading lacks: a stage timed out, or a firmware command failed.
     absent: Vec<(Arc<MetricDescriptor>, u64, u64)>,
     /// The best composition of each sum so far.
-    makings: BTreeMap<(CommonMetric, Option<String>), SumComposition>,
+    compositions: BTreeMap<(CommonMetric, Option<String>), SumComposition>,
     /// A layout that has sums of another composition, and the same layout without them.
-    lacking: Option<(Arc<CounterLayout>, Arc<CounterLayout>)>,
+    reduced: Option<(Arc<CounterLayout>, Arc<CounterLayout>)>,
     pub(super) owner: PortUser,
     /// Bytes that could not be attributed to a pod.
     pub(super) unattributed: BTreeMap<Direction, u64>,
@@ -32,27 +32,27 @@ pub(super) struct PortHistory {
 
 impl PortHistory {
     /// Creates the history of a new port. Its former traffic is not attributed to a pod.
-    pub(super) fn new(sheet: &CounterValues) -> Self {
+    pub(super) fn new(counter_values: &CounterValues) -> Self {
         Self {
-            layout: sheet.layout.clone(),
-            raw: sheet.values.clone(),
-            base: vec![0; sheet.values.len()],
+            layout: counter_values.layout.clone(),
+            raw: counter_values.values.clone(),
+            base: vec![0; counter_values.values.len()],
             absent: Vec::new(),
-            makings: BTreeMap::new(),
-            lacking: None,
+            compositions: BTreeMap::new(),
+            reduced: None,
             owner: None,
-            unattributed: directions(&sheet.layout).map(|direction| (direction, 0)).collect(),
+            unattributed: directions(&counter_values.layout).map(|direction| (direction, 0)).collect(),
             seen: true,
         }
     }
 
     /// Replaces the values by values without wraparound, and returns the increments since the last reading.
-    pub(super) fn update(&mut self, sheet: &mut CounterValues) -> CounterValues {
+    pub(super) fn update(&mut self, counter_values: &mut CounterValues) -> CounterValues {
         self.seen = true;
-        self.set_layout(sheet);
-        let mut deltas = sheet.empty();
-        let metrics = sheet.layout.shown.iter().map(|shown| &shown.metric);
-        for (at, (metric, value)) in metrics.zip(&mut sheet.values).enumerate() {
+        self.set_layout(counter_values);
+        let mut deltas = counter_values.empty();
+        let metrics = counter_values.layout.shown.iter().map(|shown| &shown.metric);
+        for (at, (metric, value)) in metrics.zip(&mut counter_values.values).enumerate() {
             if metric.is_gauge {
                 continue;
             }
@@ -66,49 +66,50 @@ impl PortHistory {
     }
 
     /// Adopts the layout of the values if it differs. The increment of a new counter is 0.
-    fn set_layout(&mut self, sheet: &CounterValues) {
-        if Arc::ptr_eq(&self.layout, &sheet.layout) {
+    fn set_layout(&mut self, counter_values: &CounterValues) {
+        if Arc::ptr_eq(&self.layout, &counter_values.layout) {
             return;
         }
         for (at, shown) in self.layout.shown.iter().enumerate() {
             self.absent.push((shown.metric.clone(), self.raw[at], self.base[at]));
         }
-        (self.raw, self.base) = (sheet.values.clone(), vec![0; sheet.values.len()]);
-        for (at, shown) in sheet.layout.shown.iter().enumerate() {
+        (self.raw, self.base) = (counter_values.values.clone(), vec![0; counter_values.values.len()]);
+        for (at, shown) in counter_values.layout.shown.iter().enumerate() {
             let is_it = |(metric, ..): &(Arc<MetricDescriptor>, u64, u64)| Arc::ptr_eq(metric, &shown.metric);
             if let Some(place) = self.absent.iter().position(is_it) {
                 (_, self.raw[at], self.base[at]) = self.absent.swap_remove(place);
             }
         }
-        self.layout = sheet.layout.clone();
+        self.layout = counter_values.layout.clone();
     }
 
     /// Removes sums with another source or fewer parts than before, which would look like a counter reset. They are exposed
     /// again when their composition is the former one or a better one.
-    pub(super) fn drop_changed_sums(&mut self, sheet: &mut CounterValues) {
-        let mut is_lacking = false;
-        for sum in &sheet.layout.sums {
-            let making = self.makings.entry((sum.role, sum.priority.clone())).or_insert(sum.making());
-            if is_better(sum.making(), *making) {
-                *making = sum.making();
-                self.lacking = None;
+    pub(super) fn drop_changed_sums(&mut self, counter_values: &mut CounterValues) {
+        let mut is_changed = false;
+        for sum in &counter_values.layout.sums {
+            let composition =
+                self.compositions.entry((sum.role, sum.priority.clone())).or_insert(sum.composition());
+            if is_better(sum.composition(), *composition) {
+                *composition = sum.composition();
+                self.reduced = None;
             }
-            is_lacking |= sum.making() != *making;
+            is_changed |= sum.composition() != *composition;
         }
-        if !is_lacking {
+        if !is_changed {
             return;
         }
-        if self.lacking.as_ref().is_none_or(|(whole, _)| !Arc::ptr_eq(whole, &sheet.layout)) {
+        if self.reduced.as_ref().is_none_or(|(whole, _)| !Arc::ptr_eq(whole, &counter_values.layout)) {
             let as_before = |sum: &CommonSum| {
-                self.makings
+                self.compositions
                     .get(&(sum.role, sum.priority.clone()))
-                    .is_some_and(|making| *making == sum.making())
+                    .is_some_and(|composition| *composition == sum.composition())
             };
-            let without = Arc::new(sheet.layout.without_sums(as_before));
-            self.lacking = Some((sheet.layout.clone(), without));
+            let without = Arc::new(counter_values.layout.without_sums(as_before));
+            self.reduced = Some((counter_values.layout.clone(), without));
         }
-        if let Some((_, without)) = &self.lacking {
-            sheet.layout = without.clone();
+        if let Some((_, without)) = &self.reduced {
+            counter_values.layout = without.clone();
         }
     }
 

@@ -7,7 +7,7 @@ use crate::{
 };
 
 struct HistoryTest {
-    ledger: CounterHistory,
+    history: CounterHistory,
     layouts: CounterLayouts,
 }
 
@@ -15,7 +15,7 @@ const PORT: PortKey = (7, 1);
 
 impl HistoryTest {
     fn new() -> Self {
-        Self { ledger: CounterHistory::default(), layouts: CounterLayouts::default() }
+        Self { history: CounterHistory::default(), layouts: CounterLayouts::default() }
     }
 
     /// Adds a reading of `out_of_sequence` and `port_rcv_data`, and returns the exposed value of the first.
@@ -25,18 +25,18 @@ impl HistoryTest {
 
     fn enter_with(&mut self, owner: PortUser, hw: &[(&str, u64)], words: u64) -> u64 {
         let port = port(hw, &[("port_rcv_data", words)], &[]);
-        let mut sheet = CounterValues::of_port(&port, &mut self.layouts, self.ledger.layout(PORT));
-        self.ledger.update_port(PORT, "mlx5_0", owner, &mut sheet);
-        sheet.values[0]
+        let mut counter_values = CounterValues::of_port(&port, &mut self.layouts, self.history.layout(PORT));
+        self.history.update_port(PORT, "mlx5_0", owner, &mut counter_values);
+        counter_values.values[0]
     }
 
     fn of(&self, pod: &Arc<PodInfo>) -> Option<u64> {
-        let accounts = self.ledger.accounts().get(pod)?;
+        let accounts = self.history.accounts().get(pod)?;
         Some(accounts.values().map(|account| account.values[0]).sum())
     }
 
     fn unattributed(&self) -> u64 {
-        self.ledger.unattributed(PORT).map(|(_, bytes)| bytes).sum()
+        self.history.unattributed(PORT).map(|(_, bytes)| bytes).sum()
     }
 }
 
@@ -95,7 +95,7 @@ fn a_recreated_pod_starts_at_zero() {
     let (mut test, first, second) = (HistoryTest::new(), pod("a", "1"), pod("a", "2"));
     test.enter(alone(&first), 0, 0);
     test.enter(alone(&first), 9, 0);
-    test.ledger.forget(|pod| pod.uid.as_deref() == Some("2"));
+    test.history.forget(|pod| pod.uid.as_deref() == Some("2"));
     test.enter(alone(&second), 9, 0);
     assert_eq!((test.of(&first), test.of(&second)), (None, Some(0)));
 }
@@ -105,7 +105,7 @@ fn of_two_pods_with_the_same_name_the_newer_one_is_kept() {
     let (mut test, first, second) = (HistoryTest::new(), pod("a", "2"), pod("a", "1"));
     test.enter(alone(&first), 0, 0);
     test.enter(alone(&second), 9, 0);
-    test.ledger.forget(|_| true);
+    test.history.forget(|_| true);
     assert_eq!((test.of(&first), test.of(&second)), (None, Some(0)));
 }
 
@@ -116,7 +116,7 @@ fn a_running_pod_keeps_its_last_value() {
     test.enter(alone(&a), 9, 0);
     for _ in 0..3 {
         test.enter(None, 20, 0);
-        test.ledger.forget(|_| true);
+        test.history.forget(|_| true);
     }
     assert_eq!(test.of(&a), Some(9));
 }
@@ -125,8 +125,8 @@ fn a_running_pod_keeps_its_last_value() {
 fn a_removed_port_is_forgotten() {
     let mut test = HistoryTest::new();
     test.enter(None, 4294967290, 0);
-    test.ledger.forget(|_| true);
-    test.ledger.forget(|_| true);
+    test.history.forget(|_| true);
+    test.history.forget(|_| true);
     assert_eq!(test.enter(None, 4, 0), 4);
 }
 
@@ -135,10 +135,10 @@ fn counters_that_appear_and_disappear_do_not_affect_others() {
     let (mut test, a) = (HistoryTest::new(), pod("a", "1"));
     test.enter(alone(&a), 4294967290, 10);
     test.enter_with(alone(&a), &[("new", 500), ("out_of_sequence", 4294967295)], 20);
-    let account = test.ledger.accounts()[&a].values().next().unwrap().clone();
+    let account = test.history.accounts()[&a].values().next().unwrap().clone();
     assert_eq!(account.values, [0, 5, 10], "the increment of a new counter is 0");
     assert_eq!(test.enter(alone(&a), 4, 25), 4294967300);
-    let account = test.ledger.accounts()[&a].values().next().unwrap();
+    let account = test.history.accounts()[&a].values().next().unwrap();
     assert_eq!(account.values, [0, 10, 15], "an absent counter keeps its value");
     assert_eq!(test.unattributed(), 0);
 }
@@ -156,9 +156,9 @@ fn a_counter_continues_after_a_reading_without_it() {
 /// Returns the exposed sum of received bytes after a reading of these counters.
 fn bytes(test: &mut HistoryTest, standard: &[(&str, u64)], link: &[(&str, u64)]) -> Option<u64> {
     let port = port(&[], standard, link);
-    let mut sheet = CounterValues::of_port(&port, &mut test.layouts, test.ledger.layout(PORT));
-    test.ledger.update_port(PORT, "mlx5_0", None, &mut sheet);
-    sheet.sum(CommonMetric::Bytes(Direction::Receive))
+    let mut counter_values = CounterValues::of_port(&port, &mut test.layouts, test.history.layout(PORT));
+    test.history.update_port(PORT, "mlx5_0", None, &mut counter_values);
+    counter_values.sum(CommonMetric::Bytes(Direction::Receive))
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::*;
 struct CounterSetsTest {
     sets: CounterSets,
     layouts: CounterLayouts,
-    ledger: CounterHistory,
+    history: CounterHistory,
 }
 
 fn device() -> Device {
@@ -58,15 +58,15 @@ impl CounterSetsTest {
             ResourceOwner::Process(thread) => Some(pod("a", &thread.to_string())),
             _ => None,
         });
-        self.sets.publish_totals(&mut self.layouts, &mut self.ledger);
+        self.sets.publish_totals(&mut self.layouts, &mut self.history);
     }
 
     /// Returns the metric names and values of a pod's account.
     fn account(&self, uid: &str) -> Vec<(Option<String>, u64)> {
-        let Some(accounts) = self.ledger.accounts().get(&pod("a", uid)) else { return Vec::new() };
-        let sheet = &accounts[&("mlx5_0".to_owned(), 1, Attribution::PidCounter)];
-        let names = sheet.layout.shown.iter().map(|shown| shown.metric.pod_family.clone());
-        names.zip(sheet.values.iter().copied()).collect()
+        let Some(accounts) = self.history.accounts().get(&pod("a", uid)) else { return Vec::new() };
+        let counter_values = &accounts[&("mlx5_0".to_owned(), 1, Attribution::PidCounter)];
+        let names = counter_values.layout.shown.iter().map(|shown| shown.metric.pod_family.clone());
+        names.zip(counter_values.values.iter().copied()).collect()
     }
 
     fn retries(&self, uid: &str) -> Option<u64> {
@@ -135,7 +135,7 @@ fn sets_bound_by_type_or_manually_belong_to_no_pod() {
     let by_type = CounterSet { owner: ResourceOwner::Unknown, kind: Some(QpType::Rc), ..retries(1, 0, 9) };
     let manual = CounterSet { mode: BindMode::Manual, ..retries(2, 304, 9) };
     test.sets.enter(&device(), &[by_type, manual], |_| Some(pod("a", "304")));
-    test.sets.publish_totals(&mut test.layouts, &mut test.ledger);
+    test.sets.publish_totals(&mut test.layouts, &mut test.history);
     assert_eq!(test.retries("304"), None);
 }
 
@@ -147,7 +147,7 @@ fn bytes_are_present_only_with_optional_counters() {
     let more = set(2, 305, &[("local_ack_timeout_err", 1), ("rdma_tx_bytes", 4096)]);
     test.enter(&[retries(1, 304, 1), retries(3, 305, 1), more]);
     let sum = |uid: &str| {
-        let account = &test.ledger.accounts()[&pod("a", uid)];
+        let account = &test.history.accounts()[&pod("a", uid)];
         account.values().next().unwrap().sum(CommonMetric::Bytes(Transmit))
     };
     assert_eq!((sum("304"), sum("305")), (None, Some(4096)));
@@ -161,7 +161,7 @@ fn a_recreated_pod_starts_at_zero() {
     test.enter(&[retries(1, 304, 10)]);
     let lives = |pod: &PodInfo| pod.uid.as_deref() != Some("304");
     test.sets.forget(lives, |_| true);
-    test.ledger.forget(lives);
+    test.history.forget(lives);
     test.enter(&[retries(2, 305, 1)]);
     assert_eq!((test.retries("304"), test.retries("305")), (None, Some(1)));
 }

@@ -1,4 +1,4 @@
-//! Pods that share a device, on a node made of files.
+//! Attribution to pods that share a device, on a node of files in a temporary directory.
 
 use std::{fs, os::unix::fs::symlink, path::Path, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{DeviceFilter, DeviceInfo, DeviceResources, NoWorkloadResolver, RawCo
 const UID: &str = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
 const THREAD: u32 = 304;
 
-/// A node with one pod, which has a thread.
+/// Creates a node with one pod and one thread in it.
 fn node(root: &Path) {
     let process = root.join(format!("proc/{THREAD}"));
     fs::create_dir_all(&process).unwrap();
@@ -25,7 +25,7 @@ fn node(root: &Path) {
     symlink("pid:[4026531836]", root.join("proc/self/ns/pid")).unwrap();
 }
 
-/// Gives the pod a name, or takes it.
+/// Creates or removes the pod's log directory, which contains its name.
 fn name(root: &Path, is_there: bool) {
     let logs = root.join(format!("var/log/pods/ml_train-0_{UID}"));
     let done = if is_there { fs::create_dir_all(logs) } else { fs::remove_dir_all(logs) };
@@ -39,7 +39,7 @@ fn exporter(root: &Path) -> Exporter {
         state_dir: "/run/silkrail".into(),
         collectors: CollectorSet::default().with(Collector::PidCounters),
         devices: DeviceFilter::default(),
-        patience: Duration::from_secs(2),
+        device_timeout: Duration::from_secs(2),
         kept_files: 0,
         spiderpool: false,
         psn_interval: Duration::from_secs(1),
@@ -48,7 +48,7 @@ fn exporter(root: &Path) -> Exporter {
     Exporter::new(settings, Arc::new(NoWorkloadResolver))
 }
 
-/// A device with a queue pair whose maker ended, in a context that the pod's thread made.
+/// A device with a queue pair of an ended thread, in a context that the pod's thread created.
 fn reading(counter_sets: Option<Vec<CounterSet>>) -> DeviceReading {
     let pair = QueuePair {
         number: 17,
@@ -95,7 +95,7 @@ fn reading(counter_sets: Option<Vec<CounterSet>>) -> DeviceReading {
     }
 }
 
-/// A set of a thread that ended: its queue pair tells whose it is.
+/// A counter set of an ended thread. Its pod is found by its queue pair.
 fn set(value: u64) -> CounterSet {
     CounterSet {
         id: 1,
@@ -120,22 +120,22 @@ fn sampled(sent: u64, is_connected: bool) -> psn::SamplerOutput {
 
 impl Exporter {
     fn attribute_to(&mut self, readings: Vec<DeviceReading>, sampled: psn::SamplerOutput) {
-        let mut troubles = Vec::new();
-        self.pods.read(&mut troubles);
-        self.attribute(readings, sampled, &mut troubles);
-        assert!(troubles.is_empty(), "{troubles:?}");
+        let mut errors = Vec::new();
+        self.pods.read(&mut errors);
+        self.attribute(readings, sampled, &mut errors);
+        assert!(errors.is_empty(), "{errors:?}");
     }
 
-    /// The pod's name and its first value, of an account.
+    /// Returns the first pod's name and the sum of its account with this attribution.
     fn first(&self, attribution: Attribution) -> Option<(String, u64)> {
-        let (pod, accounts) = self.ledger.accounts().first_key_value()?;
-        let sheet = accounts.get(&("mlx5_0".to_owned(), 1, attribution))?;
-        Some((pod.name.clone(), sheet.values.iter().sum()))
+        let (pod, accounts) = self.history.accounts().first_key_value()?;
+        let counter_values = accounts.get(&("mlx5_0".to_owned(), 1, attribution))?;
+        Some((pod.name.clone(), counter_values.values.iter().sum()))
     }
 }
 
 #[test]
-fn a_set_whose_thread_ended_is_the_pod_s_of_its_queue_pairs() {
+fn a_set_of_an_ended_thread_belongs_to_the_pod_of_its_queue_pairs() {
     let root = tempfile::tempdir().unwrap();
     node(root.path());
     name(root.path(), true);
@@ -146,40 +146,44 @@ fn a_set_whose_thread_ended_is_the_pod_s_of_its_queue_pairs() {
     assert_eq!(exporter.first(Attribution::PidCounter), Some(("train-0".into(), 5)));
     exporter.attribute_to(vec![reading(None)], psn::SamplerOutput::default());
     exporter.attribute_to(vec![reading(Some(vec![set(6)]))], psn::SamplerOutput::default());
-    let told = exporter.first(Attribution::PidCounter);
-    assert_eq!(told, Some(("train-0".into(), 6)), "what was not read once has not begun anew");
+    let first = exporter.first(Attribution::PidCounter);
+    assert_eq!(first, Some(("train-0".into(), 6)), "a missing reading is not a counter reset");
 }
 
 #[test]
-fn packets_that_were_sampled_are_the_pod_s_while_it_is_known_or_connected() {
+fn sampled_packets_are_kept_while_the_pod_is_known_or_connected() {
     let root = tempfile::tempdir().unwrap();
     node(root.path());
     let mut exporter = exporter(root.path());
     exporter.attribute_to(Vec::new(), sampled(5, true));
     exporter.attribute_to(Vec::new(), sampled(0, true));
     exporter.attribute_to(Vec::new(), sampled(2, true));
-    assert_eq!(exporter.first(Attribution::Psn), Some((UID.into(), 7)), "nobody knows its name");
+    assert_eq!(exporter.first(Attribution::Psn), Some((UID.into(), 7)), "its name is unknown");
     name(root.path(), true);
     exporter.attribute_to(Vec::new(), sampled(3, false));
     exporter.attribute_to(Vec::new(), sampled(0, false));
     assert_eq!(exporter.first(Attribution::Psn), Some(("train-0".into(), 3)));
     name(root.path(), false);
     exporter.attribute_to(Vec::new(), sampled(0, false));
-    assert_eq!(exporter.first(Attribution::Psn), None, "it is gone");
+    assert_eq!(exporter.first(Attribution::Psn), None, "the pod is gone");
 }
 
 #[test]
-fn traffic_is_no_pod_s_where_the_kernel_has_connections_itself() {
+fn a_pod_is_not_the_sole_user_if_the_kernel_has_connections() {
     let root = tempfile::tempdir().unwrap();
     node(root.path());
     name(root.path(), true);
     let mut exporter = exporter(root.path());
     let mut sole_user = |reading: &DeviceReading| {
-        let mut troubles = Vec::new();
-        exporter.pods.read(&mut troubles);
-        let mut whose =
-            HolderResolver::new(&exporter.processes, &exporter.pods, &mut exporter.memory, &mut troubles);
-        let usage = whose.usage(reading).unwrap();
+        let mut errors = Vec::new();
+        exporter.pods.read(&mut errors);
+        let mut resolver = HolderResolver::new(
+            &exporter.processes,
+            &exporter.pods,
+            &mut exporter.context_owners,
+            &mut errors,
+        );
+        let usage = resolver.usage(reading).unwrap();
         usage.sole_user().map(|pod| pod.name.clone())
     };
     let mut reading = reading(None);
@@ -188,18 +192,22 @@ fn traffic_is_no_pod_s_where_the_kernel_has_connections_itself() {
         pairs.push(QueuePair { number: 1, kind, owner: Maker::Kernel("nvme".into()), ..pairs[0].clone() });
     };
     pairs(&mut reading, QpType::Gsi);
-    assert_eq!(sole_user(&reading).as_deref(), Some("train-0"), "each port has one for management");
+    assert_eq!(
+        sole_user(&reading).as_deref(),
+        Some("train-0"),
+        "each port has a management queue pair of the kernel"
+    );
     pairs(&mut reading, QpType::Rc);
     assert_eq!(sole_user(&reading), None);
 }
 
 #[test]
-fn a_device_that_was_found_in_two_places_is_told_of_once_where_it_was_read() {
+fn a_device_in_two_namespaces_is_kept_where_it_was_read() {
     let gone = DeviceReading { place: NetNsId::new(4, 2), on_node: false, ..reading(None) };
     let read = DeviceReading { ports: vec![crate::PortReading::of(port())], ..reading(None) };
     let other = DeviceReading { device: Device { index: 8, ..read.device.clone() }, ..read.clone() };
     for both in [[gone.clone(), read.clone(), other.clone()], [read, gone, other]] {
-        let once = log_once(both.into());
+        let once = deduplicate(both.into());
         assert_eq!(
             once.iter().map(|one| (one.device.index, one.on_node)).collect::<Vec<_>>(),
             [(7, true), (8, true)]

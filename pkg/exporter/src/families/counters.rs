@@ -1,4 +1,4 @@
-//! Counters of ports, and what pods have done on them.
+//! Counters of ports, and of pods on ports.
 
 use std::{collections::BTreeMap, mem, sync::Arc, thread};
 
@@ -17,36 +17,36 @@ use crate::{
     counter_values::CounterValues,
 };
 
-/// Finds or makes the series of everything that counts. New ones may need families that are not in the template yet.
+/// Finds or creates the series of all counters. New series can add families to the template.
 pub(super) fn prepare(
-    teller: &mut FamilyWriter,
+    writer: &mut FamilyWriter,
     report: &NodeSnapshot,
-    ledger: &CounterHistory,
+    history: &CounterHistory,
     node: &LabelSet,
 ) {
-    let SeriesCache { mut ports, accounts, mut devices } = mem::take(&mut teller.series);
-    let (template, new) = (&mut teller.template, &mut teller.series);
+    let SeriesCache { mut ports, accounts, mut devices } = mem::take(&mut writer.series);
+    let (template, new) = (&mut writer.template, &mut writer.series);
     for device in &report.devices {
         let reading = &device.reading;
         let index = reading.device.index;
         let labels = DeviceLabels::of(devices.remove(&index), reading, node);
-        let of_ports = reading.ports.iter().map(|port| port.port.port).zip(&device.sheets);
-        for ((port, sheet), labels) in of_ports.zip(&labels.ports) {
+        let of_ports = reading.ports.iter().map(|port| port.port.port).zip(&device.port_counters);
+        for ((port, counter_values), labels) in of_ports.zip(&labels.ports) {
             let known = ports.remove(&(index, port));
-            let series = CounterSeries::of_port(known, template, &labels.port, &sheet.layout);
+            let series = CounterSeries::of_port(known, template, &labels.port, &counter_values.layout);
             new.ports.insert((index, port), series);
         }
-        if let Some(sheet) = &device.sheet {
+        if let Some(counter_values) = &device.counter_values {
             let known = ports.remove(&(index, 0));
-            let series = CounterSeries::of_port(known, template, &labels.device, &sheet.layout);
+            let series = CounterSeries::of_port(known, template, &labels.device, &counter_values.layout);
             new.ports.insert((index, 0), series);
         }
         new.devices.insert(index, labels);
     }
-    // Both are in the same order.
+    // Cached series and accounts have the same order.
     let mut accounts = accounts.into_iter().peekable();
-    for (pod, kept) in ledger.accounts() {
-        for (key, sheet) in kept {
+    for (pod, kept) in history.accounts() {
+        for (key, counter_values) in kept {
             while accounts.next_if(|(other, of, _)| (other, of) < (pod, key)).is_some() {}
             let known = accounts.next_if(|(other, of, _)| (other, of) == (pod, key));
             let (device, port, attribution) = key;
@@ -56,13 +56,13 @@ pub(super) fn prepare(
                 with_pod(labels, Some(pod)).with("attribution", attribution.name()).build()
             };
             let known = known.map(|(_, _, series)| series);
-            let series = CounterSeries::of_account(known, template, labels, &sheet.layout, better);
+            let series = CounterSeries::of_account(known, template, labels, &counter_values.layout, better);
             new.accounts.push((pod.clone(), key.clone(), series));
         }
     }
 }
 
-/// What accounts of the same pod and port have that are better known.
+/// Returns the layouts of accounts of the same pod and port with a more exact attribution.
 fn better(
     kept: &BTreeMap<AccountKey, CounterValues>,
     device: &str,
@@ -72,30 +72,30 @@ fn better(
     let others = kept.iter().filter(|((other_device, other_port, other), _)| {
         (other_device.as_str(), *other_port) == (device, port) && other.is_better_than(attribution)
     });
-    others.map(|(_, sheet)| sheet.layout.clone()).collect()
+    others.map(|(_, counter_values)| counter_values.layout.clone()).collect()
 }
 
-/// Nodes with more accounts than this have tens of thousands of series: two threads tell of them.
+/// Nodes with more accounts than this have tens of thousands of series, which two threads write.
 const PARALLEL_WRITE_ACCOUNTS: usize = 64;
 
 pub(super) fn write(
     families: &mut Exposition,
-    teller: &FamilyWriter,
+    writer: &FamilyWriter,
     report: &NodeSnapshot,
-    ledger: &CounterHistory,
+    history: &CounterHistory,
     node: &LabelSet,
 ) {
-    if teller.series.accounts.len() <= PARALLEL_WRITE_ACCOUNTS {
-        ports(families, teller, report, ledger, node);
-        return accounts(families, teller, ledger);
+    if writer.series.accounts.len() <= PARALLEL_WRITE_ACCOUNTS {
+        ports(families, writer, report, history, node);
+        return accounts(families, writer, history);
     }
     let of_pods = thread::scope(|scope| {
         let of_pods = scope.spawn(|| {
-            let mut families = Exposition::with_same_families(&teller.template);
-            accounts(&mut families, teller, ledger);
+            let mut families = Exposition::with_same_families(&writer.template);
+            accounts(&mut families, writer, history);
             families
         });
-        ports(families, teller, report, ledger, node);
+        ports(families, writer, report, history, node);
         of_pods.join()
     });
     match of_pods {
@@ -106,43 +106,45 @@ pub(super) fn write(
 
 fn ports(
     families: &mut Exposition,
-    teller: &FamilyWriter,
+    writer: &FamilyWriter,
     report: &NodeSnapshot,
-    ledger: &CounterHistory,
+    history: &CounterHistory,
     node: &LabelSet,
 ) {
     for device in &report.devices {
         let index = device.reading.device.index;
-        for (port, sheet) in device.reading.ports.iter().zip(&device.sheets) {
-            if let Some(series) = teller.series.ports.get(&(index, port.port.port)) {
-                series.write(families, sheet);
+        for (port, counter_values) in device.reading.ports.iter().zip(&device.port_counters) {
+            if let Some(series) = writer.series.ports.get(&(index, port.port.port)) {
+                series.write(families, counter_values);
             }
             if device.reading.on_node {
-                unattributed(families, ledger, (index, port.port.port), &device.reading.device.name, node);
+                unattributed(families, history, (index, port.port.port), &device.reading.device.name, node);
             }
         }
-        if let Some((series, sheet)) = teller.series.ports.get(&(index, 0)).zip(device.sheet.as_ref()) {
-            series.write(families, sheet);
+        if let Some((series, counter_values)) =
+            writer.series.ports.get(&(index, 0)).zip(device.counter_values.as_ref())
+        {
+            series.write(families, counter_values);
         }
     }
 }
 
-fn accounts(families: &mut Exposition, teller: &FamilyWriter, ledger: &CounterHistory) {
-    let sheets = ledger.accounts().values().flat_map(|kept| kept.values());
-    for ((_, _, series), sheet) in teller.series.accounts.iter().zip(sheets) {
-        series.write(families, sheet);
+fn accounts(families: &mut Exposition, writer: &FamilyWriter, history: &CounterHistory) {
+    let port_counters = history.accounts().values().flat_map(|kept| kept.values());
+    for ((_, _, series), counter_values) in writer.series.accounts.iter().zip(port_counters) {
+        series.write(families, counter_values);
     }
 }
 
 fn unattributed(
     families: &mut Exposition,
-    ledger: &CounterHistory,
+    history: &CounterHistory,
     port: (u32, u32),
     device: &str,
     node: &LabelSet,
 ) {
-    for (direction, bytes) in ledger.unattributed(port) {
-        let help = "RDMA bytes of a port of the node that no pod could be named for.";
+    for (direction, bytes) in history.unattributed(port) {
+        let help = "RDMA bytes of a port on the host that could not be attributed to a pod.";
         let labels = node.builder().with("device", device).with_text("port", port.1);
         counter(families, "rdma_port_unattributed_bytes_total", help)
             .add(labels.with("direction", direction.name()).build(), bytes);

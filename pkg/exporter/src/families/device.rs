@@ -1,4 +1,4 @@
-//! Devices: what they are, and how many objects they have.
+//! Devices: properties, state and number of objects.
 
 use exposition::{Exposition, LabelSet, MetricType};
 use rdma::{NodeType, PortState};
@@ -8,17 +8,17 @@ use crate::{DeviceReading, GidTable};
 
 pub(super) fn write(families: &mut Exposition, devices: &[(&DeviceReading, &DeviceLabels)]) {
     let mut gauge = |name, help| families.family_id(name, MetricType::Gauge, help);
-    let infos = gauge("rdma_device_info", "What a device is. Always 1.");
-    let ups = gauge("rdma_device_up", "Whether any port of the device is active.");
+    let infos = gauge("rdma_device_info", "Properties of a device. Always 1.");
+    let ups = gauge("rdma_device_up", "1 if any port of the device is ACTIVE.");
     let classes = gauge(
         "rdma_device_traffic_class",
-        "The traffic class of all packets of the device, as the vendor's driver sets it.",
+        "Traffic class of all packets of the device, as set through the vendor's driver.",
     );
     let counts = gauge(
         "rdma_resources",
-        "Objects in use on the device, the kernel's own too; resource=\"gid\": entries of the GID table.",
+        "Objects in use on the device, including the kernel's; resource=\"gid\": entries of the GID table.",
     );
-    let limits = gauge("rdma_resource_limit", "How many objects of a kind the device has room for.");
+    let limits = gauge("rdma_resource_limit", "Maximum number of objects of a type on the device.");
     for (reading, known) in devices {
         families.add(infos, info(reading, &known.device), true);
         if !reading.ports.is_empty() {
@@ -71,7 +71,7 @@ fn node_type(kind: NodeType) -> &'static str {
     }
 }
 
-/// How many there are of each of [`RESOURCES`].
+/// Returns the number of objects of each of [`RESOURCES`].
 fn objects(reading: &DeviceReading) -> [Option<u64>; RESOURCES.len()] {
     let gids = gids(reading, |table| table.entries.len());
     match &reading.resources {
@@ -80,7 +80,7 @@ fn objects(reading: &DeviceReading) -> [Option<u64>; RESOURCES.len()] {
     }
 }
 
-/// Something of the GID tables of all ports, if they were read.
+/// Returns the sum of a property of all GID tables; `None` if none was read.
 fn gids(reading: &DeviceReading, of: impl Fn(&GidTable) -> usize) -> Option<u64> {
     let tables = reading.ports.iter().filter_map(|port| port.gids.as_deref());
     tables.map(|table| of(table) as u64).reduce(|a, b| a + b)

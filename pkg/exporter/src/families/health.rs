@@ -1,4 +1,4 @@
-//! The node, and how the exporter itself is.
+//! The node, and the health of the exporter.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,16 +9,17 @@ use super::{counter, gauge};
 use crate::NodeSnapshot;
 
 pub(super) fn write(families: &mut Exposition, report: &NodeSnapshot, node: &LabelSet) {
-    gauge(families, "rdma_exporter_build_info", "The exporter's version.")
+    gauge(families, "rdma_exporter_build_info", "Version of the exporter. Always 1.")
         .add(node.and("version", env!("CARGO_PKG_VERSION")), true);
     gauge(
         families,
         "rdma_exporter_snapshot_timestamp_seconds",
-        "When what is shown was read. Far behind now: a collection hangs.",
+        "Start of the last finished collection. If it is long ago, a collection hangs.",
     )
     .add(node.clone(), seconds(report.taken));
     if let Some(mode) = report.mode {
-        let family = gauge(families, "rdma_netns_mode", "Who sees an RDMA device: every pod, or one.");
+        let family =
+            gauge(families, "rdma_netns_mode", "1 for the RDMA mode of the node, 0 for the other mode.");
         for each in [NetnsMode::Shared, NetnsMode::Exclusive] {
             family.add(node.and("mode", &each.to_string()), each == mode);
         }
@@ -32,22 +33,22 @@ fn collectors(families: &mut Exposition, report: &NodeSnapshot, node: &LabelSet)
         gauge(
             families,
             "rdma_scrape_collector_duration_seconds",
-            "How long a collector took, added up over all devices.",
+            "Time that a collector took, summed over all devices.",
         )
         .add(labels.clone(), outcome.spent.as_secs_f64());
-        gauge(families, "rdma_scrape_collector_success", "Whether a collector could read everything.")
+        gauge(families, "rdma_scrape_collector_success", "1 if a collector read everything.")
             .add(labels.clone(), outcome.succeeded);
         if let Some(last) = outcome.last_success {
             gauge(
                 families,
                 "rdma_collector_last_success_timestamp_seconds",
-                "When a collector could read everything for the last time.",
+                "Time of the last collection in which a collector read everything.",
             )
             .add(labels, seconds(last));
         }
     }
-    for ((collector, reason), count) in &report.errors {
-        let help = "Things that a collector could not read, by reason.";
+    for ((collector, reason), count) in &report.error_counts {
+        let help = "Errors of a collector, by reason.";
         let labels = node.builder().with("collector", collector.name()).with("reason", reason.name()).build();
         counter(families, "rdma_scrape_errors_total", help).add(labels, *count);
     }

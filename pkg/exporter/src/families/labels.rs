@@ -1,21 +1,21 @@
-//! The labels of a device's gauges, which do not change from one collection to the next.
+//! The labels of a device's gauges, which are cached between collections.
 
 use exposition::{LabelSet, LabelsBuilder};
 
 use super::with_pod;
 use crate::DeviceReading;
 
-/// The kinds of objects that are counted, with GIDs at the end.
+/// The values of the label `resource`. GIDs must be last.
 pub(super) const RESOURCES: [&str; 8] = ["qp", "cq", "mr", "pd", "ctx", "srq", "cm_id", "gid"];
 
 /// The labels of a device's gauges.
 #[derive(Debug)]
 pub(super) struct DeviceLabels {
-    /// The device's, and the pod's that has it to itself.
+    /// The labels of the device, and of its pod in exclusive mode.
     pub(super) device: LabelSet,
-    /// With each kind of objects.
+    /// The same with each of [`RESOURCES`].
     pub(super) resources: [LabelSet; RESOURCES.len()],
-    /// Of its ports, in the reading's order.
+    /// The labels of its ports, in the reading's order.
     pub(super) ports: Vec<PortLabels>,
 }
 
@@ -23,16 +23,16 @@ pub(super) struct DeviceLabels {
 #[derive(Debug)]
 pub(super) struct PortLabels {
     number: u32,
-    /// The port's, and the pod's that has the device to itself.
+    /// The labels of the port, and of its device's pod in exclusive mode.
     pub(super) port: LabelSet,
-    /// With whether it is a VF's and where it is.
+    /// The same with `is_vf` and `netns`.
     pub(super) state: LabelSet,
-    /// With whether it is a VF's.
+    /// The same with `is_vf`.
     pub(super) speed: LabelSet,
 }
 
 impl DeviceLabels {
-    /// The labels of a device; those of the last time, if they are still the same.
+    /// Returns the labels of a device; `known` if they are unchanged.
     pub(super) fn of(known: Option<Self>, reading: &DeviceReading, node: &LabelSet) -> Self {
         let device = with_pod(for_device(reading, node), reading.pod.as_ref()).build();
         let ports = || reading.ports.iter().map(|port| port.port.port);

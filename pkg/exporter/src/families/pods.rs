@@ -1,4 +1,4 @@
-//! Pods: what they have, in both modes.
+//! Pods: attachments, objects and memory, in both RDMA modes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,11 +13,11 @@ use crate::{DeviceReading, NodeSnapshot, PodInfo, ResourceHolder, ResourceShare}
 
 pub(super) fn write(families: &mut Exposition, report: &NodeSnapshot, node: &LabelSet) {
     info(families, report, node);
-    // Each once, whatever files there are: Prometheus refuses a scrape that says something twice.
+    // A set, because Prometheus rejects a scrape with duplicate series.
     let attachments: BTreeSet<LabelSet> =
         report.entries.iter().filter_map(|entry| attachment(entry, node)).collect();
     for labels in attachments {
-        let help = "An RDMA device that a pod was given. Always 1.";
+        let help = "An RDMA device that is assigned to a pod. Always 1.";
         gauge(families, "rdma_pod_attachment_info", help).add(labels, true);
     }
     for device in &report.devices {
@@ -26,7 +26,7 @@ pub(super) fn write(families: &mut Exposition, report: &NodeSnapshot, node: &Lab
         let mut shares: BTreeMap<LabelSet, ResourceShare> = BTreeMap::new();
         for (holder, share) in device.usage.iter().flat_map(|usage| &usage.shares) {
             if let ResourceHolder::Pod(pod) = holder {
-                // A pod that ends may still have objects when the next of its name has some.
+                // A former pod with the same name can still have objects.
                 shares.entry(with_pod(labels.builder(), Some(pod)).build()).or_default().add(share);
             }
         }
@@ -45,7 +45,7 @@ fn info(families: &mut Exposition, report: &NodeSnapshot, node: &LabelSet) {
                 .with("owner_namespace", &owner.namespace)
                 .with("owner_name", &owner.name);
         }
-        let help = "A pod that has or had RDMA, and the workload it belongs to, if that is known. Always 1.";
+        let help = "A pod that uses or used RDMA, and its workload, if known. Always 1.";
         gauge(families, "rdma_pod_info", help).add(labels.build(), true);
     }
 }
@@ -67,7 +67,7 @@ fn attachment(entry: &Entry, node: &LabelSet) -> Option<LabelSet> {
     Some(labels.build())
 }
 
-/// Whose the entries of a GID table are, by the addresses that pods were given.
+/// Attributes the entries of a GID table to pods by the pods' addresses.
 fn gids(families: &mut Exposition, report: &NodeSnapshot, reading: &DeviceReading, node: &LabelSet) {
     for port in &reading.ports {
         let Some(table) = &port.gids else { continue };
@@ -81,26 +81,30 @@ fn gids(families: &mut Exposition, report: &NodeSnapshot, reading: &DeviceReadin
         for (pod, count) in counts {
             let labels =
                 node.builder().with("device", &reading.device.name).with_text("port", port.port.port);
-            gauge(families, "rdma_pod_gid_entries", "Entries of the port's GID table that are the pod's.")
-                .add(with_pod(labels, Some(&pod)).build(), count);
+            gauge(
+                families,
+                "rdma_pod_gid_entries",
+                "Entries of the port's GID table that belong to the pod.",
+            )
+            .add(with_pod(labels, Some(&pod)).build(), count);
         }
     }
 }
 
 fn share(families: &mut Exposition, labels: &LabelSet, share: &ResourceShare) {
     for (resource, count) in &share.counts {
-        gauge(families, "rdma_pod_resources", "Objects that the pod has on the device.")
+        gauge(families, "rdma_pod_resources", "Objects of the pod on the device.")
             .add(labels.and("resource", resource), *count);
     }
     for ((kind, state), count) in &share.queue_pairs {
-        gauge(families, "rdma_pod_queue_pairs", "Queue pairs that the pod has, by type and state.")
+        gauge(families, "rdma_pod_queue_pairs", "Queue pairs of the pod, by type and state.")
             .add(labels.builder().with("type", kind).with("state", state).build(), *count);
     }
     if share.counts.contains_key("mr") {
         gauge(
             families,
             "rdma_pod_registered_memory_bytes",
-            "Bytes of the pod's memory regions: they cannot be swapped out.",
+            "Size of the pod's memory regions, which are pinned.",
         )
         .add(labels.clone(), share.memory);
     }
@@ -115,9 +119,13 @@ fn cgroups(families: &mut Exposition, report: &NodeSnapshot, node: &LabelSet) {
         *objects += cgroup.usage.objects;
     }
     for (labels, (handles, objects)) in found {
-        gauge(families, "rdma_pod_cgroup_handles", "Open devices, by the kernel's rdma cgroup controller.")
-            .add(labels.clone(), handles);
-        gauge(families, "rdma_pod_cgroup_objects", "Objects, by the kernel's rdma cgroup controller.")
+        gauge(
+            families,
+            "rdma_pod_cgroup_handles",
+            "Open device contexts of the pod, from the rdma cgroup controller.",
+        )
+        .add(labels.clone(), handles);
+        gauge(families, "rdma_pod_cgroup_objects", "Objects of the pod, from the rdma cgroup controller.")
             .add(labels, objects);
     }
 }

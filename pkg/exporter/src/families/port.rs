@@ -9,7 +9,7 @@ use crate::{DeviceReading, PortReading};
 /// Bytes per second of one Mb/s.
 const BYTES_PER_MEGABIT: u64 = 1_000_000 / 8;
 
-/// Where the families are: looked up once for all ports.
+/// The IDs of the families, which are looked up once for all ports.
 struct PortFamilies {
     info: FamilyId,
     up: FamilyId,
@@ -40,20 +40,26 @@ impl PortFamilies {
     fn of(families: &mut Exposition) -> Self {
         let mut gauge = |name, help| families.family_id(name, MetricType::Gauge, help);
         Self {
-            info: gauge("rdma_port_info", "What a port is. Always 1."),
-            up: gauge("rdma_port_up", "Whether the port is active."),
+            info: gauge("rdma_port_info", "Properties of a port. Always 1."),
+            up: gauge("rdma_port_up", "1 if the port is ACTIVE."),
             state: gauge(
                 "rdma_port_state",
-                "Logical state: 1 down, 2 init, 3 armed, 4 active, 5 active but deferring.",
+                "Logical state: 0 NOP, 1 DOWN, 2 INIT, 3 ARMED, 4 ACTIVE, 5 ACTIVE_DEFER.",
             ),
             physical_state: gauge(
                 "rdma_port_physical_state",
                 "Physical state: 1 sleep, 2 polling, 3 disabled, 4 training, 5 link up, 6 recovery, 7 test.",
             ),
-            speed: gauge("rdma_port_speed_bytes_per_second", "Speed of the port's link; of a VF its PF's."),
-            megabits: gauge("rdma_vport_speed_mbps", "Speed of the port's link in Mb/s; of a VF its PF's."),
-            gid_entries: gauge("rdma_port_gid_entries", "Entries in use of the port's GID table."),
-            gid_capacity: gauge("rdma_port_gid_capacity", "Entries the port's GID table has room for."),
+            speed: gauge(
+                "rdma_port_speed_bytes_per_second",
+                "Speed of the port's link; for a VF, of its PF.",
+            ),
+            megabits: gauge(
+                "rdma_vport_speed_mbps",
+                "Speed of the port's link in Mb/s; for a VF, of its PF.",
+            ),
+            gid_entries: gauge("rdma_port_gid_entries", "Entries of the port's GID table in use."),
+            gid_capacity: gauge("rdma_port_gid_capacity", "Size of the port's GID table, in entries."),
         }
     }
 }

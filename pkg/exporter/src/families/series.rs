@@ -1,4 +1,4 @@
-//! The series of a port's counters. They are thousands, so their labels are made once, not in each collection.
+//! The series of a port's counters. There are thousands of them, so their labels are cached between collections.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct CounterSeries {
     layout: Arc<CounterLayout>,
-    /// Of a pod: what better known accounts of it have.
+    /// The layouts of a pod's accounts with a more exact attribution.
     better: Vec<Arc<CounterLayout>>,
     base: LabelSet,
     series: Vec<Series>,
@@ -30,7 +30,7 @@ struct Series {
     value: SeriesValue,
 }
 
-/// Of what a series is the value.
+/// The source of a series' value: the index of a counter or a sum in the layout.
 #[derive(Debug, Clone, Copy)]
 enum SeriesValue {
     Counter(usize),
@@ -43,13 +43,13 @@ enum SeriesValue {
 #[derive(Debug, Default)]
 pub(super) struct SeriesCache {
     pub(super) ports: HashMap<PortKey, CounterSeries>,
-    /// In the ledger's order.
+    /// In the order of the accounts in the counter history.
     pub(super) accounts: Vec<(Arc<PodInfo>, AccountKey, CounterSeries)>,
     pub(super) devices: HashMap<u32, DeviceLabels>,
 }
 
 impl CounterSeries {
-    /// The series of a port; those of the last time, if they are still the same.
+    /// Returns the series of a port; `known` if they are unchanged.
     pub(super) fn of_port(
         known: Option<Self>,
         template: &mut Exposition,
@@ -72,8 +72,9 @@ impl CounterSeries {
         })
     }
 
-    /// The series of a pod's account on a port; `known` are those of the same account, whose labels never change. What a
-    /// better known account of the pod has too is left out: whoever adds up a pod's series must not count twice.
+    /// Returns the series of a pod's account on a port; `known` are those of the same account, whose labels never change.
+    /// Counters that an account with a more exact attribution also has are omitted, so that sums over a pod's series are
+    /// correct.
     pub(super) fn of_account(
         known: Option<Self>,
         template: &mut Exposition,
@@ -122,23 +123,23 @@ impl CounterSeries {
         known.filter(same)
     }
 
-    /// Tells the values.
-    pub(super) fn write(&self, families: &mut Exposition, sheet: &CounterValues) {
+    /// Adds the samples to the families.
+    pub(super) fn write(&self, families: &mut Exposition, counter_values: &CounterValues) {
         for Series { family, labels, value } in &self.series {
             match value {
-                SeriesValue::Counter(at) => families.add(*family, labels.clone(), sheet.values[*at]),
-                SeriesValue::Sum(at) => families.add(*family, labels.clone(), self.sum(*at, sheet)),
+                SeriesValue::Counter(at) => families.add(*family, labels.clone(), counter_values.values[*at]),
+                SeriesValue::Sum(at) => families.add(*family, labels.clone(), self.sum(*at, counter_values)),
                 SeriesValue::Seconds(at) => {
                     #[expect(clippy::cast_precision_loss, reason = "285 years in microseconds fit")]
-                    let microseconds = self.sum(*at, sheet) as f64;
+                    let microseconds = self.sum(*at, counter_values) as f64;
                     families.add(*family, labels.clone(), microseconds / 1e6);
                 }
             }
         }
     }
 
-    fn sum(&self, at: usize, sheet: &CounterValues) -> u64 {
-        self.layout.sums[at].of(&sheet.values)
+    fn sum(&self, at: usize, counter_values: &CounterValues) -> u64 {
+        self.layout.sums[at].of(&counter_values.values)
     }
 }
 
@@ -174,11 +175,11 @@ impl SeriesBuilder<'_> {
                 self.counter(&name, packets_help(direction), base, SeriesValue::Sum(at));
             }
             CommonMetric::Error(error) => {
-                let help = "Errors of RDMA transport, by what went wrong, on any driver.";
+                let help = "Errors of RDMA transport and ports, by kind. Common to all drivers.";
                 self.counter("rdma_errors_total", help, base.and("error", error), SeriesValue::Sum(at));
             }
             CommonMetric::Congestion(event) => {
-                let help = "Signs of congestion: marked packets and notifications, on any driver.";
+                let help = "Congestion events: marked packets and notifications. Common to all drivers.";
                 self.counter(
                     "rdma_congestion_events_total",
                     help,
@@ -187,7 +188,7 @@ impl SeriesBuilder<'_> {
                 );
             }
             CommonMetric::PauseFrames(direction) => {
-                let help = "Pause frames by priority. Received: the network told this port to stop.";
+                let help = "PFC pause frames by priority. Direction receive: the network paused this port.";
                 self.counter(
                     "rdma_pfc_pause_frames_total",
                     help,
@@ -196,7 +197,7 @@ impl SeriesBuilder<'_> {
                 );
             }
             CommonMetric::PauseMicroseconds(direction) => {
-                let help = "Time in which a priority was paused. Received: this port had to stop.";
+                let help = "Time that a priority was paused. Direction receive: this port was paused.";
                 self.counter(
                     "rdma_pfc_pause_seconds_total",
                     help,
@@ -205,7 +206,7 @@ impl SeriesBuilder<'_> {
                 );
             }
             CommonMetric::Discards(direction) => {
-                let help = "Packets discarded by priority.";
+                let help = "Packets discarded because no buffer was free, by priority.";
                 self.counter(
                     "rdma_priority_discards_total",
                     help,
@@ -228,10 +229,10 @@ impl SeriesBuilder<'_> {
                 self.counter(&name, packets_help(direction), base, SeriesValue::Sum(at));
             }
             CommonMetric::Error(error) => {
-                let help = "Errors of RDMA transport of the pod, by what went wrong.";
+                let help = "Errors of the pod's RDMA transport, by kind.";
                 self.counter("rdma_pod_errors_total", help, base.and("error", error), SeriesValue::Sum(at));
             }
-            // Congestion and pauses are the port's and the network's, whoever suffers.
+            // Congestion and pauses affect all users of a port.
             CommonMetric::Congestion(_)
             | CommonMetric::PauseFrames(_)
             | CommonMetric::PauseMicroseconds(_)

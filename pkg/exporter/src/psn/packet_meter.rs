@@ -1,4 +1,4 @@
-//! How many packets queue pairs have sent and received, by their packet numbers.
+//! Number of packets that queue pairs sent and received, computed from packet sequence numbers.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -9,23 +9,24 @@ use rdma::resource::{QpState, QpType, QueuePair, ResourceOwner};
 
 use crate::PodInfo;
 
-/// Packet numbers begin anew here.
+/// Packet sequence numbers wrap around at this value.
 const PSN_MODULUS: u32 = 1 << 24;
-/// A sender that sends packets again counts them again, from the first that was lost. A number that is this little below
-/// the last one is such a step back, and no turn: so no more than `TURN - BACK` packets may pass between two samples.
+/// A sender that retransmits packets continues with the number of the first lost packet. A number that is at most this much
+/// below the last one is a retransmission, not a wrap: at most `PSN_MODULUS - MAX_PSN_STEP_BACK` packets can be counted
+/// between two samples.
 const MAX_PSN_STEP_BACK: u32 = 1 << 20;
 
-/// Packets, each once however often it was sent.
+/// Numbers of packets. Retransmitted packets count once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PacketCounts {
     pub(crate) sent: u64,
     pub(crate) received: u64,
 }
 
-/// The packets of a pod, and the port.
+/// Pod and port number, and the packets.
 pub(crate) type PodPackets = ((Arc<PodInfo>, u32), PacketCounts);
 
-/// The queue pairs of one device, as they were last seen.
+/// The queue pairs of one device in the last sample.
 #[derive(Debug, Default)]
 pub(crate) struct PsnMeter {
     tracks: HashMap<u32, QueuePairTrack>,
@@ -34,15 +35,15 @@ pub(crate) struct PsnMeter {
 #[derive(Debug)]
 struct QueuePairTrack {
     pair: QueuePair,
-    /// `None` before it is known; then the pod, if it is one's.
+    /// `None` while the owner is unknown; `Some(None)` for a process of the node.
     holder: Option<Option<Arc<PodInfo>>>,
     sent: Option<u32>,
     received: Option<u32>,
-    /// Since they were last asked for.
+    /// The packets since the last call of [`PsnMeter::packets`].
     packets: PacketCounts,
 }
 
-/// Whether a queue pair has numbers that mean something: it is a connection's, and a program's.
+/// Whether the packet numbers of a queue pair are meaningful: it is connected, and belongs to a user process.
 pub(crate) fn is_countable(pair: &QueuePair) -> bool {
     matches!(pair.kind, QpType::Rc | QpType::Uc)
         && matches!(pair.state, QpState::Rtr | QpState::Rts | QpState::Sqd)
@@ -50,32 +51,32 @@ pub(crate) fn is_countable(pair: &QueuePair) -> bool {
 }
 
 impl PsnMeter {
-    /// Takes the numbers of all queue pairs that [count](is_countable). One that is seen for the first time has sent nothing
-    /// yet: nobody knows with which number it began.
-    pub(crate) fn turn(&mut self, pairs: &[QueuePair]) {
+    /// Adds a sample of all [countable](is_countable) queue pairs. The first sample of a queue pair counts no packets, because
+    /// its initial number is unknown.
+    pub(crate) fn sample(&mut self, pairs: &[QueuePair]) {
         let mut former = std::mem::take(&mut self.tracks);
         for pair in pairs {
             let track = former.remove(&pair.number).filter(|track| track.is_of(pair));
             let mut track = track.unwrap_or_else(|| QueuePairTrack::begin(pair));
-            track.turn(pair);
+            track.sample(pair);
             self.tracks.insert(pair.number, track);
         }
     }
 
-    /// Whether of some it is not known whose they are.
+    /// Whether the owner of any queue pair is unknown.
     pub(crate) fn has_unassigned(&self) -> bool {
         self.tracks.values().any(|track| track.holder.is_none())
     }
 
-    /// Learns whose those are of which it is not known.
-    pub(crate) fn assign_owners(&mut self, whose: impl Fn(u32) -> Option<Option<Arc<PodInfo>>>) {
+    /// Sets the owners of queue pairs owner_of owner is unknown; `owner_of` finds them by queue pair number.
+    pub(crate) fn assign_owners(&mut self, owner_of: impl Fn(u32) -> Option<Option<Arc<PodInfo>>>) {
         for (number, track) in self.tracks.iter_mut().filter(|(_, track)| track.holder.is_none()) {
-            track.holder = whose(*number);
+            track.holder = owner_of(*number);
         }
     }
 
-    /// The packets since the last call, by pod and port: also none, of a pod that has a connection. Of a kernel that does
-    /// not tell ports, only those of a device that has one.
+    /// Returns the packets since the last call by pod and port, including pods with a connection and no packets. `only_port` is
+    /// used if the kernel does not report the port of a queue pair.
     pub(crate) fn packets(&mut self, only_port: Option<u32>) -> Vec<PodPackets> {
         let mut all: BTreeMap<(Arc<PodInfo>, u32), PacketCounts> = BTreeMap::new();
         for track in self.tracks.values_mut() {
@@ -99,16 +100,16 @@ impl QueuePairTrack {
         }
     }
 
-    /// Whether that is the same queue pair. Cards use numbers again at once, but a new one is in another protection
-    /// domain, or connected elsewhere. Its maker is not told any more when the thread has ended.
+    /// Whether it is the same queue pair. Devices reuse queue pair numbers immediately, but a new queue pair has another
+    /// protection domain or peer. The kernel does not report the creator if its thread has ended.
     fn is_of(&self, pair: &QueuePair) -> bool {
         let of = |pair: &QueuePair| (pair.kind, pair.protection_domain, pair.remote_number, pair.port);
         let makers = [&self.pair.owner, &pair.owner];
         of(&self.pair) == of(pair) && (makers.contains(&&ResourceOwner::Unknown) || makers[0] == makers[1])
     }
 
-    fn turn(&mut self, pair: &QueuePair) {
-        // Before it can send, its number is not set.
+    fn sample(&mut self, pair: &QueuePair) {
+        // The send number is not set before the state RTS.
         let sends = pair.state != QpState::Rtr;
         self.packets.sent += psn_delta(&mut self.sent, pair.send_psn.filter(|_| sends));
         self.packets.received += psn_delta(&mut self.received, pair.receive_psn);
@@ -118,7 +119,7 @@ impl QueuePairTrack {
     }
 }
 
-/// How far a number went on.
+/// Returns the increment of a packet number since the last sample, and stores the number.
 fn psn_delta(last: &mut Option<u32>, now: Option<u32>) -> u64 {
     let Some(now) = now else {
         *last = None;
@@ -163,11 +164,11 @@ mod tests {
         Arc::new(PodInfo { namespace: "ml".into(), name: name.into(), uid: Some(name.into()) })
     }
 
-    /// What pods have sent and received up to the last of these samples; all are pod `a`'s that are new.
+    /// Returns the packets sent and received in these samples. New queue pairs belong to pod `a`.
     fn total(meter: &mut PsnMeter, samples: &[QueuePair]) -> (u64, u64) {
         let mut total = PacketCounts::default();
         for sample in samples {
-            meter.turn(std::slice::from_ref(sample));
+            meter.sample(std::slice::from_ref(sample));
             meter.assign_owners(|_| Some(Some(pod("a"))));
             for (_, packets) in meter.packets(None) {
                 total += packets;
@@ -181,19 +182,23 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_how_far_the_numbers_went_on() {
+    fn packets_are_the_increments_of_the_numbers() {
         assert_eq!(counted(&[pair(100, 7), pair(130, 7), pair(131, 9)]), (31, 2));
     }
 
     #[test]
-    fn the_first_sight_of_a_queue_pair_gives_nothing() {
+    fn the_first_sample_of_a_queue_pair_counts_no_packets() {
         let mut meter = PsnMeter::default();
         assert_eq!(total(&mut meter, &[pair(100, 7)]), (0, 0));
-        assert_eq!(meter.packets(None), [((pod("a"), 1), PacketCounts::default())], "but its pod is told of");
+        assert_eq!(
+            meter.packets(None),
+            [((pod("a"), 1), PacketCounts::default())],
+            "but its pod is reported"
+        );
     }
 
     #[test]
-    fn numbers_that_begin_anew_at_24_bits_go_on() {
+    fn numbers_continue_after_a_24_bit_wrap() {
         assert_eq!(counted(&[pair(PSN_MODULUS - 5, PSN_MODULUS - 1), pair(10, 0)]), (15, 1));
         assert_eq!(
             counted(&[pair(7, 0), pair(6 + PSN_MODULUS - MAX_PSN_STEP_BACK, 0)]),
@@ -202,17 +207,17 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_are_sent_again_count_once() {
+    fn retransmitted_packets_count_once() {
         assert_eq!(counted(&[pair(100, 0), pair(150, 0), pair(120, 0), pair(140, 0), pair(160, 0)]), (60, 0));
         assert_eq!(
             counted(&[pair(2, 0), pair(PSN_MODULUS - 1, 0), pair(4, 0)]),
             (2, 0),
-            "back across the turn"
+            "a step back across the wrap"
         );
     }
 
     #[test]
-    fn a_number_that_is_used_again_makes_no_jump() {
+    fn a_reused_number_causes_no_jump() {
         let before = pair(100, 100);
         let others = [
             QueuePair { protection_domain: Some(4), ..pair(9000, 9000) },
@@ -227,18 +232,18 @@ mod tests {
     }
 
     #[test]
-    fn a_maker_that_ended_does_not_make_another_queue_pair() {
+    fn a_queue_pair_remains_the_same_when_its_thread_ends() {
         let orphan = |sent| QueuePair { owner: ResourceOwner::Unknown, ..pair(sent, 0) };
         assert_eq!(counted(&[pair(100, 0), orphan(110), orphan(120)]), (20, 0));
     }
 
     #[test]
-    fn what_another_pod_s_queue_pair_sends_under_the_same_number_is_the_other_s() {
+    fn packets_under_a_reused_number_belong_to_the_new_pod() {
         let mut meter = PsnMeter::default();
         assert_eq!(total(&mut meter, &[pair(0, 0), pair(5, 0)]), (5, 0));
         let other = |sent| QueuePair { protection_domain: Some(4), ..pair(sent, 0) };
         for sent in [700, 703] {
-            meter.turn(&[other(sent)]);
+            meter.sample(&[other(sent)]);
             assert_eq!(meter.has_unassigned(), sent == 700);
             meter.assign_owners(|_| Some(Some(pod("b"))));
         }
@@ -246,18 +251,18 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_is_known_for_and_what_the_node_sends_is_no_pod_s() {
+    fn packets_of_the_node_and_of_unknown_owners_belong_to_no_pod() {
         let mut meter = PsnMeter::default();
         for (sent, holder) in [(10, None), (20, None), (30, Some(None)), (40, Some(Some(pod("late"))))] {
-            meter.turn(&[pair(sent, 0)]);
+            meter.sample(&[pair(sent, 0)]);
             meter.assign_owners(|_| holder.clone());
             assert!(meter.packets(None).is_empty());
         }
-        assert!(!meter.has_unassigned(), "the node's own stay the node's");
+        assert!(!meter.has_unassigned(), "the owner of the node's queue pairs is known");
     }
 
     #[test]
-    fn only_connections_of_programs_that_are_set_up_count() {
+    fn only_connected_queue_pairs_of_user_processes_count() {
         assert!(is_countable(&pair(0, 0)) && is_countable(&QueuePair { kind: QpType::Uc, ..pair(0, 0) }));
         for state in [QpState::Reset, QpState::Init, QpState::Err, QpState::Sqe] {
             assert!(!is_countable(&QueuePair { state, ..pair(0, 0) }), "{state}");
@@ -267,19 +272,19 @@ mod tests {
     }
 
     #[test]
-    fn what_a_queue_pair_will_send_first_is_not_known_before_it_can_send() {
+    fn the_send_number_is_ignored_before_the_state_rts() {
         let receiving = |sent, received| QueuePair { state: QpState::Rtr, ..pair(sent, received) };
         assert_eq!(counted(&[receiving(0, 5), receiving(0, 8), pair(5000, 9), pair(5001, 9)]), (1, 4));
     }
 
     #[test]
-    fn a_kernel_that_tells_no_port_is_believed_if_there_is_but_one() {
+    fn a_missing_port_is_the_only_port_of_the_device() {
         let pair = |sent| QueuePair { port: None, ..pair(sent, 0) };
         let mut meter = PsnMeter::default();
-        for (sent, only_port, told) in [(0, None, 0), (1, None, 0), (2, Some(1), 1)] {
-            meter.turn(&[pair(sent)]);
+        for (sent, only_port, expected) in [(0, None, 0), (1, None, 0), (2, Some(1), 1)] {
+            meter.sample(&[pair(sent)]);
             meter.assign_owners(|_| Some(Some(pod("a"))));
-            assert_eq!(meter.packets(only_port).len(), told);
+            assert_eq!(meter.packets(only_port).len(), expected);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Samples at a fixed step, each device on a thread of its own: firmware that hangs stops whoever asks it.
+//! Samples devices at a fixed interval. Each device has its own thread, because hung firmware blocks the calling thread.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -14,42 +14,42 @@ use std::{
 use super::{PacketCounts, packet_meter::PodPackets};
 use crate::{CollectError, Collector, PodInfo};
 
-/// On a node that nobody asks, pods come and go for ever. No more of them are remembered, by device and port.
+/// Limits the memory if pods come and go and no scrape takes the counts: at most this many, by pod, device and port.
 const MAX_UNREAD_PODS: usize = 10_000;
 
-/// What can be sampled.
+/// A source of samples.
 pub(super) trait SampleSource: Send + Sync + 'static {
-    /// The numbers and names of the devices that are in use.
+    /// Returns the indices and names of the devices in use.
     fn devices(&self) -> Result<Vec<(u32, String)>, CollectError>;
 
-    /// Takes a sample of a device each time it is called.
+    /// Returns a function that takes a sample of a device.
     fn sampled(&self, device: u32) -> Box<dyn FnMut() -> PsnSample + Send>;
 }
 
-/// What happened on a device since the last sample.
+/// The packets on a device since its last sample, and errors.
 #[derive(Debug, Default)]
 pub(super) struct PsnSample {
     pub(super) packets: Vec<PodPackets>,
-    pub(super) troubles: Vec<CollectError>,
+    pub(super) errors: Vec<CollectError>,
 }
 
-/// Samples in the background, for as long as this value lives.
+/// Samples in background threads until this value is dropped.
 pub(crate) struct Sampler {
     found: Arc<Mutex<SamplerState>>,
-    patience: Duration,
+    timeout: Duration,
     _alive: Sender<()>,
 }
 
-/// What was found since the last time somebody asked.
+/// The results since the last call of [`Sampler::take`].
 #[derive(Debug, Default)]
 pub(crate) struct SamplerOutput {
     /// The packets of pods, by device and port.
     pub(crate) packets: BTreeMap<(Arc<PodInfo>, String, u32), PacketCounts>,
     /// The pods that had a connection in the last samples.
     pub(crate) pods: BTreeSet<Arc<PodInfo>>,
-    /// What could not be read in the last samples.
-    pub(crate) troubles: Vec<CollectError>,
-    /// How long was sampled, all devices added up.
+    /// The errors of the last samples.
+    pub(crate) errors: Vec<CollectError>,
+    /// The time spent sampling, summed over all devices.
     pub(crate) spent: Duration,
 }
 
@@ -57,56 +57,56 @@ pub(crate) struct SamplerOutput {
 struct SamplerState {
     packets: BTreeMap<(Arc<PodInfo>, String, u32), PacketCounts>,
     spent: Duration,
-    /// What was wrong when the devices were last listed.
-    trouble: Option<CollectError>,
+    /// The error of the last listing of devices, or of starting the thread.
+    error: Option<CollectError>,
     listing: Option<Instant>,
     devices: BTreeMap<u32, LastSample>,
 }
 
-/// A device, as of its last sample.
+/// The last sample of a device.
 #[derive(Debug, Default)]
 struct LastSample {
     name: String,
-    /// Since when a sample has been under way.
-    asked: Option<Instant>,
+    /// The start of the sample in progress.
+    started: Option<Instant>,
     pods: BTreeSet<Arc<PodInfo>>,
-    troubles: Vec<CollectError>,
+    errors: Vec<CollectError>,
 }
 
 impl Sampler {
-    /// Takes a sample of each device once in each interval.
-    pub(super) fn start(samples: Arc<dyn SampleSource>, interval: Duration, patience: Duration) -> Self {
+    /// Starts sampling each device once per interval.
+    pub(super) fn start(samples: Arc<dyn SampleSource>, interval: Duration, timeout: Duration) -> Self {
         let found = Arc::<Mutex<SamplerState>>::default();
         let (alive, ended) = channel();
         let clock = SampleTimer { samples, found: found.clone(), orders: HashMap::new() };
         let spawned = thread::Builder::new().name("psn".into()).spawn(move || clock.run(interval, &ended));
         if let Err(error) = spawned {
-            lock(&found).trouble = Some(CollectError::new(Collector::Psn, &error));
+            lock(&found).error = Some(CollectError::new(Collector::Psn, &error));
         }
-        Self { found, patience, _alive: alive }
+        Self { found, timeout, _alive: alive }
     }
 
-    /// What was found since the last call. Does not wait for anything.
+    /// Returns the results since the last call. Does not block.
     pub(crate) fn take(&self) -> SamplerOutput {
         let mut found = lock(&self.found);
-        let mut troubles: Vec<CollectError> = found.trouble.iter().cloned().collect();
-        troubles.extend(self.timed_out(found.listing, "the devices in use"));
+        let mut errors: Vec<CollectError> = found.error.iter().cloned().collect();
+        errors.extend(self.timed_out(found.listing, "the devices in use"));
         for watch in found.devices.values() {
-            troubles.extend(watch.troubles.iter().cloned());
+            errors.extend(watch.errors.iter().cloned());
             let of = format!("queue pairs of RDMA device {}", watch.name);
-            troubles.extend(self.timed_out(watch.asked, &of));
+            errors.extend(self.timed_out(watch.started, &of));
         }
         SamplerOutput {
             pods: found.devices.values().flat_map(|watch| watch.pods.iter().cloned()).collect(),
             packets: std::mem::take(&mut found.packets),
             spent: std::mem::take(&mut found.spent),
-            troubles,
+            errors,
         }
     }
 
-    fn timed_out(&self, asked: Option<Instant>, of: &str) -> Option<CollectError> {
-        let silence = asked.map(|asked| asked.elapsed()).filter(|silence| *silence > self.patience);
-        silence.map(|silence| CollectError::still_timed_out(Collector::Psn, of, silence))
+    fn timed_out(&self, started: Option<Instant>, of: &str) -> Option<CollectError> {
+        let elapsed = started.map(|started| started.elapsed()).filter(|elapsed| *elapsed > self.timeout);
+        elapsed.map(|elapsed| CollectError::still_timed_out(Collector::Psn, of, elapsed))
     }
 }
 
@@ -116,7 +116,7 @@ impl fmt::Debug for Sampler {
     }
 }
 
-/// Tells each device's thread when to take a sample.
+/// Requests a sample from each device's thread once per interval.
 struct SampleTimer {
     samples: Arc<dyn SampleSource>,
     found: Arc<Mutex<SamplerState>>,
@@ -141,7 +141,7 @@ impl SampleTimer {
         {
             let mut found = lock(&self.found);
             found.listing = None;
-            found.trouble = devices.as_ref().err().cloned();
+            found.error = devices.as_ref().err().cloned();
         }
         let Ok(devices) = devices else { return };
         self.stop_unused(&devices);
@@ -150,12 +150,12 @@ impl SampleTimer {
         }
     }
 
-    /// Ends the threads of devices that are not in use any more. One that hangs stays: it would get a second.
+    /// Stops the threads of devices that are no longer in use. A thread that hangs is kept, as its device must not get another.
     fn stop_unused(&mut self, devices: &[(u32, String)]) {
         let mut found = lock(&self.found);
         let watches = &mut found.devices;
         self.orders.retain(|device, _| {
-            let is_busy = watches.get(device).is_some_and(|watch| watch.asked.is_some());
+            let is_busy = watches.get(device).is_some_and(|watch| watch.started.is_some());
             is_busy || devices.iter().any(|(other, _)| other == device)
         });
         watches.retain(|device, _| self.orders.contains_key(device));
@@ -169,14 +169,14 @@ impl SampleTimer {
                 let (sampled, found) = (self.samples.sampled(device), self.found.clone());
                 lock(&found).devices.insert(device, LastSample::default());
                 let thread = thread::Builder::new().name(format!("psn {name}"));
-                // Without a thread now, the next strike tries again.
+                // If the thread cannot be started, the next tick tries again.
                 if thread.spawn(move || work(device, sampled, &received, &found)).is_err() {
                     return;
                 }
                 place.insert(orders)
             }
         };
-        // Full: its last sample is not done yet.
+        // The channel is full if the last sample is not finished.
         let _ = orders.try_send(name);
     }
 }
@@ -190,7 +190,7 @@ fn work(
     for name in orders {
         let began = Instant::now();
         if let Some(watch) = lock(found).devices.get_mut(&device) {
-            watch.asked = Some(began);
+            watch.started = Some(began);
             watch.name.clone_from(&name);
         }
         let sample = sampled();
@@ -202,9 +202,9 @@ impl SamplerState {
     fn take(&mut self, device: u32, name: &str, sample: PsnSample, spent: Duration) {
         self.spent += spent;
         if let Some(watch) = self.devices.get_mut(&device) {
-            watch.asked = None;
+            watch.started = None;
             watch.pods = sample.packets.iter().map(|((pod, _), _)| pod.clone()).collect();
-            watch.troubles = sample.troubles;
+            watch.errors = sample.errors;
         }
         for ((pod, port), packets) in sample.packets {
             let key = (pod, name.to_owned(), port);
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
     use crate::ErrorReason;
 
-    /// Two devices: the first hangs for as long as the gate is shut.
+    /// Two devices. The first one hangs until `open` is set.
     #[derive(Default)]
     struct SamplerTest {
         open: Mutex<bool>,
@@ -265,7 +265,7 @@ mod tests {
                 let open = test.open.lock().unwrap();
                 drop(test.changed.wait_while(open, |open| device == 1 && !*open).unwrap());
                 let packets = PacketCounts { sent: 1, received: 2 };
-                PsnSample { packets: vec![((pod(), 1), packets)], troubles: Vec::new() }
+                PsnSample { packets: vec![((pod(), 1), packets)], errors: Vec::new() }
             })
         }
     }
@@ -280,7 +280,7 @@ mod tests {
         (test.clone(), Sampler::start(Arc::new(Shared(test)), step, step))
     }
 
-    /// Takes until something is so.
+    /// Takes output until the condition holds.
     fn until(sampler: &Sampler, what: &str, so: impl Fn(&SamplerOutput) -> bool) {
         let deadline = Instant::now() + Duration::from_secs(60);
         while !so(&sampler.take()) {
@@ -294,97 +294,100 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_hangs_costs_its_own_samples_and_is_told_of() {
+    fn a_hung_device_is_reported_and_does_not_affect_others() {
         let (test, sampler) = start();
-        let tells_of_hung = |harvest: &SamplerOutput| {
-            harvest
-                .troubles
+        let reports_hung = |output: &SamplerOutput| {
+            output
+                .errors
                 .iter()
                 .any(|t| t.reason == ErrorReason::Timeout && t.what.contains("RDMA device hung"))
         };
-        until(&sampler, "the other is sampled", |h| h.packets.contains_key(&key("well")) && tells_of_hung(h));
+        until(&sampler, "the other is sampled", |h| h.packets.contains_key(&key("well")) && reports_hung(h));
         until(&sampler, "and again", |h| {
             h.packets.contains_key(&key("well")) && !h.packets.contains_key(&key("hung"))
         });
         test.set(&test.open, true);
-        until(&sampler, "it is well again", |h| h.packets.contains_key(&key("hung")));
-        until(&sampler, "nobody speaks of it any more", |h| !tells_of_hung(h));
-        assert_eq!(test.threads.load(SeqCst), 2, "nobody else was sent after it");
+        until(&sampler, "it has recovered", |h| h.packets.contains_key(&key("hung")));
+        until(&sampler, "it is no longer reported", |h| !reports_hung(h));
+        assert_eq!(test.threads.load(SeqCst), 2, "it got no second thread");
     }
 
     #[test]
     fn packets_add_up_until_they_are_taken() {
         let (test, sampler) = start();
         test.set(&test.open, true);
-        until(&sampler, "more than one sample", |harvest| {
-            harvest.packets.get(&key("well")).is_some_and(|p| p.sent > 1 && p.received == 2 * p.sent)
+        until(&sampler, "more than one sample", |output| {
+            output.packets.get(&key("well")).is_some_and(|p| p.sent > 1 && p.received == 2 * p.sent)
         });
     }
 
     #[test]
-    fn a_device_out_of_use_is_let_go_and_its_pods_with_it() {
+    fn a_device_out_of_use_is_removed_with_its_pods() {
         let (test, sampler) = start();
         test.set(&test.open, true);
-        until(&sampler, "a pod is connected", |harvest| harvest.pods.contains(&pod()));
+        until(&sampler, "a pod is connected", |output| output.pods.contains(&pod()));
         test.set(&test.gone, true);
-        until(&sampler, "no pod is", |harvest| harvest.pods.is_empty());
+        until(&sampler, "no pod is", |output| output.pods.is_empty());
         test.set(&test.gone, false);
-        until(&sampler, "it is again", |harvest| harvest.pods.contains(&pod()));
+        until(&sampler, "it is again", |output| output.pods.contains(&pod()));
         assert!(test.threads.load(SeqCst) > 2);
     }
 
     #[test]
-    fn one_that_hangs_is_left_to_its_fate_though_nobody_uses_it_any_more() {
+    fn a_hung_device_out_of_use_keeps_its_thread() {
         let (test, sampler) = start();
-        let speaks_of =
-            |harvest: &SamplerOutput, name: &str| harvest.troubles.iter().any(|t| t.what.contains(name));
-        until(&sampler, "it hangs and the other does not", |harvest| {
-            speaks_of(harvest, "device hung") && harvest.pods.contains(&pod())
+        let reports =
+            |output: &SamplerOutput, name: &str| output.errors.iter().any(|t| t.what.contains(name));
+        until(&sampler, "it hangs and the other does not", |output| {
+            reports(output, "device hung") && output.pods.contains(&pod())
         });
         test.set(&test.gone, true);
-        until(&sampler, "the other is let go", |harvest| harvest.pods.is_empty());
+        until(&sampler, "the other is removed", |output| output.pods.is_empty());
         test.set(&test.gone, false);
-        until(&sampler, "the other is in use again", |harvest| harvest.pods.contains(&pod()));
+        until(&sampler, "the other is in use again", |output| output.pods.contains(&pod()));
         let threads = test.threads.load(SeqCst);
-        assert_eq!(threads, 3, "two for the other, and one for what hangs");
+        assert_eq!(threads, 3, "two for the other device, and one for the hung one");
         test.set(&test.open, true);
-        until(&sampler, "it is well again", |harvest| harvest.packets.contains_key(&key("hung")));
+        until(&sampler, "it has recovered", |output| output.packets.contains_key(&key("hung")));
     }
 
     #[test]
-    fn what_keeps_the_devices_from_being_listed_is_told_until_it_ends() {
+    fn an_error_of_listing_devices_is_reported_until_it_ends() {
         let (test, sampler) = start();
         test.set(&test.refuses, true);
-        let refused =
-            |harvest: &SamplerOutput| harvest.troubles.iter().any(|t| t.reason == ErrorReason::Refused);
-        until(&sampler, "it is told", refused);
+        let refused = |output: &SamplerOutput| output.errors.iter().any(|t| t.reason == ErrorReason::Refused);
+        until(&sampler, "it is reported", refused);
         test.set(&test.refuses, false);
-        until(&sampler, "it is over", |harvest| !refused(harvest));
+        until(&sampler, "it is over", |output| !refused(output));
     }
 
     #[test]
-    fn while_nobody_asks_only_so_many_pods_are_remembered() {
+    fn the_number_of_pods_without_a_scrape_is_limited() {
         let mut found = SamplerState::default();
         let sample = |numbers: std::ops::Range<usize>| {
             let of = |number: usize| Arc::new(PodInfo { name: number.to_string(), ..(*pod()).clone() });
             let packets =
                 numbers.map(|number| ((of(number), 1), PacketCounts { sent: 1, received: 2 })).collect();
-            PsnSample { packets, troubles: Vec::new() }
+            PsnSample { packets, errors: Vec::new() }
         };
         found.take(2, "well", sample(0..MAX_UNREAD_PODS), Duration::ZERO);
         found.take(2, "well", sample(MAX_UNREAD_PODS - 1..MAX_UNREAD_PODS + 1), Duration::ZERO);
         assert_eq!(found.packets.len(), MAX_UNREAD_PODS);
-        assert_eq!(found.packets.values().map(|packets| packets.sent).max(), Some(2), "known ones go on");
+        assert_eq!(
+            found.packets.values().map(|packets| packets.sent).max(),
+            Some(2),
+            "known pods are still counted"
+        );
     }
 
     #[test]
-    fn it_ends_with_its_value() {
+    fn dropping_the_sampler_ends_its_threads() {
         let (test, sampler) = start();
         test.set(&test.open, true);
         drop(sampler);
         let deadline = Instant::now() + Duration::from_secs(60);
         while Arc::strong_count(&test) > 1 {
-            assert!(Instant::now() < deadline, "threads are left");
+            assert!(Instant::now() < deadline, "a thread is still running");
             thread::sleep(Duration::from_millis(2));
         }
     }

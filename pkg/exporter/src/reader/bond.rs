@@ -1,4 +1,4 @@
-//! A port whose link is a bond.
+//! Statistics of a port whose link is a bond.
 
 use std::{collections::BTreeMap, fs};
 
@@ -7,8 +7,8 @@ use sysfs::Sysfs;
 
 use crate::RawCounters;
 
-/// The statistics of a bond's members, added up: the bond of an RDMA device that bonds in hardware has none itself. If
-/// one of them does not tell, there is no sum.
+/// Returns the summed statistics of a bond's members. The bond of an RDMA device with hardware bonding (LAG) has no driver
+/// statistics itself. Fails if the statistics of any member cannot be read.
 pub(super) fn statistics(
     socket: &ethtool::EthtoolSocket,
     sysfs: &Sysfs,
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn without_one_of_its_members_there_is_no_sum() {
+    fn a_missing_member_is_an_error() {
         assert!(of("lo\n").is_ok());
         let error = of("lo gone0\n").unwrap_err();
         assert!(matches!(&error, ethtool::Error::NoSuchLink { .. }), "{error}");

@@ -1,4 +1,4 @@
-//! One port, as it is read again and again.
+//! Reads one port in each collection.
 
 use std::{sync::Arc, time::Instant};
 
@@ -11,46 +11,46 @@ use crate::{
     device_reading::CounterNames, netns_sockets::NetnsSockets, netns_target::SysfsView,
 };
 
-/// What is kept of a port from one collection to the next.
+/// The state of a port between collections.
 #[derive(Debug, Default)]
 pub(super) struct PortReader {
     hw_names: CounterNames,
-    /// The same as one text, to be compared.
+    /// The same names as one text, for comparison.
     all_hw_names: String,
     pub(super) files: CounterFiles,
-    /// Its link, and the names of its statistics as the kernel writes them and as they are told.
+    /// Its link, and the names of its statistics as raw bytes and as text.
     link: Option<(LinkName, ethtool::StatNames, CounterNames)>,
-    /// Its GID table, and when it was read.
+    /// The time of reading, and the GID table.
     pub(super) gids: Option<(Instant, Arc<GidTable>)>,
 }
 
 impl PortReader {
-    /// One that read nothing yet but opened these files.
+    /// Creates the state of a new port with these open files.
     pub(super) fn of(files: CounterFiles) -> Self {
         Self { files, ..Self::default() }
     }
 
-    /// Hardware counters, in the driver's order.
+    /// Reads the hardware counters, in the driver's order.
     pub(super) fn hw_counters(
         &mut self,
         session: &mut NetnsSockets,
         device: &Device,
         port: u32,
-        troubles: &mut Vec<CollectError>,
+        errors: &mut Vec<CollectError>,
     ) -> RawCounters {
         let table = match session.rdma.hw_counter_table(device, port) {
             Ok(table) => table,
             Err(rdma::Error::NoSuchDevice { .. }) => return RawCounters::default(),
             Err(error) => {
-                troubles.push(CollectError::new(Collector::HwCounters, &error));
+                errors.push(CollectError::new(Collector::HwCounters, &error));
                 return RawCounters::default();
             }
         };
         if table.values.is_empty() && !self.hw_names.is_empty() {
-            // The kernel has one answer for a driver without counters and for firmware that failed.
+            // The kernel returns an empty list both if the driver has no counters and if a firmware command failed.
             let what =
-                format!("counters of RDMA device {}, port {port}: there were some before", device.name);
-            troubles.push(CollectError {
+                format!("counters of RDMA device {}, port {port}: expected counters, got none", device.name);
+            errors.push(CollectError {
                 collector: Collector::HwCounters,
                 reason: ErrorReason::Refused,
                 what,
@@ -64,29 +64,29 @@ impl PortReader {
         RawCounters { names: self.hw_names.clone(), values: table.values }
     }
 
-    /// Speed and statistics of the port's link.
+    /// Reads speed and statistics of the port's link.
     pub(super) fn link(
         &mut self,
         session: &mut NetnsSockets,
         link: Option<&str>,
         view: &SysfsView,
-        troubles: &mut Vec<CollectError>,
+        errors: &mut Vec<CollectError>,
     ) -> (Option<u32>, RawCounters) {
         let Some(link) = link.and_then(|link| link.parse().ok()) else {
             return (None, RawCounters::default());
         };
         let Some(socket) = session.ethtool() else { return (None, RawCounters::default()) };
-        let speed = socket.speed(&link).unwrap_or_else(|error| none_if_gone(error, troubles));
+        let speed = socket.speed(&link).unwrap_or_else(|error| none_if_gone(error, errors));
         let mut statistics =
-            self.statistics(socket, &link).unwrap_or_else(|error| none_if_gone(error, troubles));
+            self.statistics(socket, &link).unwrap_or_else(|error| none_if_gone(error, errors));
         if statistics.is_empty() {
             statistics = bond::statistics(socket, view.sysfs(), &link)
-                .unwrap_or_else(|error| none_if_gone(error, troubles));
+                .unwrap_or_else(|error| none_if_gone(error, errors));
         }
         (speed, statistics)
     }
 
-    /// The names cost as much as the values, and hardly ever change.
+    /// Reads the statistics. The names are cached: reading them takes as long as the values, and they rarely change.
     fn statistics(
         &mut self,
         socket: &ethtool::EthtoolSocket,
@@ -104,20 +104,20 @@ impl PortReader {
         Ok(values.map(|values| RawCounters { names: ours, values }).unwrap_or_default())
     }
 
-    /// The port's GID table, read again if it is old.
+    /// Returns the port's GID table; reads it again if the last reading was before `before`.
     pub(super) fn gids(
         &mut self,
         view: &SysfsView,
         device: &str,
         port: u32,
         before: Instant,
-        troubles: &mut Vec<CollectError>,
+        errors: &mut Vec<CollectError>,
     ) -> Option<Arc<GidTable>> {
         if self.gids.as_ref().is_none_or(|(read, _)| *read < before) {
             match gid_table(view, device, port) {
                 Ok(table) => self.gids = Some((Instant::now(), Arc::new(table))),
                 Err(error) if error.is_not_found() => self.gids = None,
-                Err(error) => troubles.push(CollectError::new(Collector::Gids, &error)),
+                Err(error) => errors.push(CollectError::new(Collector::Gids, &error)),
             }
         }
         self.gids.as_ref().map(|(_, table)| table.clone())
@@ -131,12 +131,12 @@ fn gid_table(view: &SysfsView, device: &str, port: u32) -> Result<GidTable, sysf
     })
 }
 
-/// A link that is gone, or has nothing to say, is no trouble.
-fn none_if_gone<T: Default>(error: ethtool::Error, troubles: &mut Vec<CollectError>) -> T {
+/// Adds the error unless the link is gone or its driver does not support the request. Returns the default value.
+fn none_if_gone<T: Default>(error: ethtool::Error, errors: &mut Vec<CollectError>) -> T {
     let gone = matches!(error, ethtool::Error::NoSuchLink { .. });
     if !gone && !error.is_unsupported() {
         let what = error.to_string();
-        troubles.push(CollectError { collector: Collector::Ethtool, reason: ErrorReason::Refused, what });
+        errors.push(CollectError { collector: Collector::Ethtool, reason: ErrorReason::Refused, what });
     }
     T::default()
 }

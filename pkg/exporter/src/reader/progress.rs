@@ -1,4 +1,4 @@
-//! How far the reading of a device is.
+//! The progress of reading a device.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -13,26 +13,26 @@ use crate::{
     netns_sockets::NetnsSockets,
 };
 
-/// How far the reading of a device is. Whoever waits for it sees what it is at, and takes what there is.
+/// The progress of reading a device. After a timeout the collection takes the values that were read so far.
 #[derive(Debug)]
 pub(crate) struct ReadProgress {
-    /// What is being read now.
+    /// The current stage.
     pub(crate) stage: Collector,
-    /// What has been read, until somebody takes it.
+    /// The values that were read so far; `None` after the collection has taken them.
     pub(crate) reading: Option<DeviceReading>,
-    /// What could not be.
-    pub(crate) troubles: Vec<CollectError>,
-    /// How long each stage took.
+    /// The values that could not be read.
+    pub(crate) errors: Vec<CollectError>,
+    /// The time that each stage took.
     pub(crate) spent: CollectorTimes,
 }
 
-/// A device to read, and how.
+/// A device to read, and options for reading it.
 #[derive(Debug)]
 pub(crate) struct DeviceTask {
     pub(crate) device: Device,
-    /// The stages to go through.
+    /// The stages to run.
     pub(crate) stages: CollectorSet,
-    /// A GID table older than this is read again.
+    /// GID tables that were read before this time are read again.
     pub(crate) gids_before: Instant,
 }
 
@@ -53,20 +53,20 @@ impl ReadProgress {
         Self {
             stage: Collector::Devices,
             reading: Some(reading),
-            troubles: Vec::new(),
+            errors: Vec::new(),
             spent: CollectorTimes::default(),
         }
     }
 }
 
-/// The stages of one reading.
+/// Runs the stages of one reading.
 pub(super) struct ReadStages<'a> {
     pub(super) progress: &'a Mutex<ReadProgress>,
     pub(super) stages: CollectorSet,
 }
 
 impl ReadStages<'_> {
-    /// Goes through a stage, unless it is switched off.
+    /// Runs a stage unless it is disabled.
     pub(super) fn take<T>(
         &mut self,
         stage: Collector,
@@ -76,15 +76,15 @@ impl ReadStages<'_> {
             return None;
         }
         self.lock().stage = stage;
-        let (mut troubles, began) = (Vec::new(), Instant::now());
-        let result = work(&mut troubles);
+        let (mut errors, began) = (Vec::new(), Instant::now());
+        let result = work(&mut errors);
         let mut progress = self.lock();
         progress.spent.add(stage, began.elapsed());
-        progress.troubles.append(&mut troubles);
+        progress.errors.append(&mut errors);
         Some(result)
     }
 
-    /// Notes what was read, unless it is too late.
+    /// Stores values in the reading, unless the collection has taken it after a timeout.
     pub(super) fn store(&self, into: impl FnOnce(&mut DeviceReading)) {
         if let Some(reading) = &mut self.lock().reading {
             into(reading);

@@ -1,4 +1,4 @@
-//! Certificates of clients.
+//! The verification of client certificates.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     web_config_file::{TlsServerConfig, VERIFIED},
 };
 
-/// Whether a client has to show a certificate.
+/// `client_auth_type`: whether a client must send a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClientAuthType {
     No,
@@ -25,7 +25,7 @@ enum ClientAuthType {
     Yes,
 }
 
-/// Who may come.
+/// Returns the verifier of client certificates.
 pub(super) fn verifier(
     written: &Spanned<TlsServerConfig>,
     files: &mut TrustedFiles,
@@ -39,30 +39,30 @@ pub(super) fn verifier(
     if let (Some(_), true) = (&tls.client_allowed_sans, wanted != ClientAuthType::Yes) {
         return Err(LineError::at(
             line,
-            "client_allowed_sans: expected client_auth_type RequireAndVerifyClientCert with it",
+            "client_allowed_sans: expected client_auth_type RequireAndVerifyClientCert",
         ));
     }
     let authorities = match (wanted, authorities) {
         (ClientAuthType::No, None) => return Ok(WebPkiClientVerifier::no_client_auth()),
         (ClientAuthType::No, Some(found)) => {
             return Err(
-                found.wrong("is not used; expected client_auth_type RequireAndVerifyClientCert with it")
+                found.invalid("is not used: expected client_auth_type RequireAndVerifyClientCert")
             );
         }
         (_, None) => {
-            return Err(LineError::at(line, "who signs clients' certificates is missing: client_ca_file"));
+            return Err(LineError::at(line, "the CA of client certificates is missing: client_ca_file"));
         }
         (_, Some(found)) => found,
     };
     let mut roots = RootCertStore::empty();
     for certificate in authorities.certificates()? {
-        roots.add(certificate).map_err(|error| authorities.wrong(error))?;
+        roots.add(certificate).map_err(|error| authorities.invalid(error))?;
     }
     let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
     if wanted == ClientAuthType::IfGiven {
         builder = builder.allow_unauthenticated();
     }
-    let verifier = builder.build().map_err(|error| authorities.wrong(error))?;
+    let verifier = builder.build().map_err(|error| authorities.invalid(error))?;
     match &tls.client_allowed_sans {
         Some(names) => Ok(Arc::new(SanVerifier::new(verifier, names)?)),
         None => Ok(verifier),
@@ -79,7 +79,7 @@ fn wanted(tls: &TlsServerConfig) -> Result<ClientAuthType, LineError> {
             Err(LineError::at(
                 written.referenced.line(),
                 format!(
-                    "{unverified}: anybody can make such a certificate; expected RequireAndVerifyClientCert"
+                    "{unverified}: does not verify the certificate; expected RequireAndVerifyClientCert"
                 ),
             ))
         }

@@ -1,4 +1,4 @@
-//! Ciphers and curves, under the names that Go has for them.
+//! Cipher suites and curves, by their names in Go's crypto/tls.
 
 use rustls::{
     SupportedCipherSuite,
@@ -7,14 +7,14 @@ use rustls::{
 
 use crate::{error::LineError, web_config_file::TlsServerConfig};
 
-/// Names of curves.
+/// Curves by name.
 const CURVES: [(&str, &dyn SupportedKxGroup); 3] = [
     ("X25519", ring::kx_group::X25519),
     ("CurveP256", ring::kx_group::SECP256R1),
     ("CurveP384", ring::kx_group::SECP384R1),
 ];
 
-/// Those of TLS 1.2 that are listed, in their order, and all of TLS 1.3, which nobody chooses among.
+/// Returns the listed cipher suites of TLS 1.2, in their order, and all of TLS 1.3, which are not configurable.
 pub(super) fn ciphers(tls: &TlsServerConfig) -> Result<Vec<SupportedCipherSuite>, LineError> {
     let all = ring::ALL_CIPHER_SUITES;
     let Some(listed) = tls.cipher_suites.as_ref().filter(|listed| !listed.is_empty()) else {
@@ -25,7 +25,7 @@ pub(super) fn ciphers(tls: &TlsServerConfig) -> Result<Vec<SupportedCipherSuite>
         let Some(suite) = all.iter().find(|suite| name(suite) == written.value) else {
             let known: Vec<_> = all.iter().map(name).collect();
             let why = format!(
-                "cipher {:?} is not known, or not safe; there are {}",
+                "unknown or insecure cipher suite {:?}; expected one of {}",
                 written.value,
                 known.join(", ")
             );
@@ -38,7 +38,7 @@ pub(super) fn ciphers(tls: &TlsServerConfig) -> Result<Vec<SupportedCipherSuite>
     Ok(chosen)
 }
 
-/// The curves that are listed, in their order, or all.
+/// Returns the listed curves in their order, or all.
 pub(super) fn groups(tls: &TlsServerConfig) -> Result<Vec<&'static dyn SupportedKxGroup>, LineError> {
     let Some(listed) = tls.curve_preferences.as_ref().filter(|listed| !listed.is_empty()) else {
         return Ok(ring::ALL_KX_GROUPS.to_vec());
@@ -47,14 +47,14 @@ pub(super) fn groups(tls: &TlsServerConfig) -> Result<Vec<&'static dyn Supported
     let found = listed.iter().map(|written| {
         group(&written.value).ok_or_else(|| {
             let known = CURVES.map(|(known, _)| known).join(", ");
-            let why = format!("curve {:?} is not known; there are {known}", written.value);
+            let why = format!("unknown curve {:?}; expected one of {known}", written.value);
             LineError::at(written.referenced.line(), why)
         })
     });
     found.collect()
 }
 
-/// As Go calls it: those of TLS 1.3 have no version in their names.
+/// Returns the name in Go, which has no version for suites of TLS 1.3.
 fn name(suite: &SupportedCipherSuite) -> String {
     format!("{:?}", suite.suite()).replace("TLS13_", "TLS_")
 }

@@ -1,9 +1,9 @@
-//! No text makes reading it fail otherwise than by an error, and no error shows more than a line.
+//! Arbitrary texts do not panic, and errors have one line.
 
 use proptest::prelude::*;
 use webconfig::{BasicCredentials, WebConfigFile};
 
-/// Pieces of configurations: put together at random they come further than random letters.
+/// Pieces of configurations. Random combinations get further in the parser than random characters.
 const PIECES: [&str; 16] = [
     "tls_server_config:",
     "basic_auth_users:",

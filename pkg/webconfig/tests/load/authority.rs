@@ -1,11 +1,11 @@
-//! Who signs certificates.
+//! A certificate authority for tests.
 
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa,
     KeyPair, SanType,
 };
 
-/// An authority that nobody knows but these tests.
+/// A certificate authority that only these tests trust.
 pub(crate) struct TestCa(CertifiedIssuer<'static, KeyPair>);
 
 impl TestCa {
@@ -19,7 +19,7 @@ impl TestCa {
         self.0.pem()
     }
 
-    /// A certificate of these names, for servers and clients, and its key.
+    /// Signs a certificate with these names, for servers and clients. Returns it with its key.
     pub(crate) fn sign(&self, names: &[&str]) -> (Certificate, KeyPair) {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.extended_key_usages =

@@ -1,4 +1,4 @@
-//! Which clients come in.
+//! Which clients the server accepts.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use rustls::{
 
 use super::{TLS, TlsDir, authority::TestCa};
 
-/// A client of the directory's server that shows a certificate of these names, by an authority.
-fn client(directory: &TlsDir, shows: Option<(&TestCa, &[&str])>) -> ClientConfig {
+/// Returns a client that trusts the directory's authority, and sends a certificate with these names, signed by an authority.
+fn client(directory: &TlsDir, certificate: Option<(&TestCa, &[&str])>) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(directory.authority.pem().as_bytes()).unwrap()).unwrap();
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots);
-    match shows {
+    match certificate {
         None => builder.with_no_client_auth(),
         Some((authority, names)) => {
             let (cert, key) = authority.sign(names);
@@ -28,8 +28,8 @@ fn client(directory: &TlsDir, shows: Option<(&TestCa, &[&str])>) -> ClientConfig
     }
 }
 
-/// The server's word on a client.
-fn shake_hands(server: &Arc<ServerConfig>, client: ClientConfig) -> Result<(), Error> {
+/// Does a handshake in memory, and returns the result of the server.
+fn handshake(server: &Arc<ServerConfig>, client: ClientConfig) -> Result<(), Error> {
     let mut server = ServerConnection::new(server.clone()).unwrap();
     let mut client = ClientConnection::new(Arc::new(client), "localhost".try_into().unwrap()).unwrap();
     while client.is_handshaking() || server.is_handshaking() {
@@ -62,28 +62,28 @@ fn server(directory: &TlsDir, more: &str) -> Arc<ServerConfig> {
 const VERIFIED: &str = "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.pem\n";
 
 #[test]
-fn a_certificate_that_is_wanted_has_to_be_of_the_authority() {
+fn a_required_certificate_must_be_signed_by_the_authority() {
     let directory = TlsDir::new();
     let other = TestCa::new();
     let ours = &directory.authority;
     let if_given = VERIFIED.replace("RequireAndVerifyClientCert", "VerifyClientCertIfGiven");
-    for (more, without, with_anothers) in
+    for (more, without, with_other_ca) in
         [("", true, true), (VERIFIED, false, false), (&if_given, true, false)]
     {
         let server = server(&directory, more);
-        let is_let_in = |shows| shake_hands(&server, client(&directory, shows)).is_ok();
-        assert!(is_let_in(Some((ours, &["a"]))), "{more}");
-        assert_eq!(is_let_in(None), without, "{more}");
-        assert_eq!(is_let_in(Some((&other, &["a"]))), with_anothers, "{more}");
+        let is_accepted = |certificate| handshake(&server, client(&directory, certificate)).is_ok();
+        assert!(is_accepted(Some((ours, &["a"]))), "{more}");
+        assert_eq!(is_accepted(None), without, "{more}");
+        assert_eq!(is_accepted(Some((&other, &["a"]))), with_other_ca, "{more}");
     }
 }
 
 #[test]
-fn of_several_names_one_has_to_be_the_certificates() {
+fn the_certificate_must_have_one_of_the_allowed_names() {
     let directory = TlsDir::new();
     let sans = "  client_allowed_sans: [prometheus.monitoring, spiffe://cluster/prometheus, 10.0.0.7]\n";
     let server = server(&directory, &format!("{VERIFIED}{sans}"));
-    for (names, is_let_in) in [
+    for (names, is_accepted) in [
         (&["prometheus.monitoring"][..], true),
         (&["else", "prometheus.monitoring"], true),
         (&["spiffe://cluster/prometheus"], true),
@@ -93,17 +93,17 @@ fn of_several_names_one_has_to_be_the_certificates() {
         (&["spiffe://cluster/prometheus/evil"], false),
         (&[], false),
     ] {
-        let word = shake_hands(&server, client(&directory, Some((&directory.authority, names))));
-        assert_eq!(word.is_ok(), is_let_in, "{names:?}: {word:?}");
+        let result = handshake(&server, client(&directory, Some((&directory.authority, names))));
+        assert_eq!(result.is_ok(), is_accepted, "{names:?}: {result:?}");
     }
-    assert!(shake_hands(&server, client(&directory, None)).is_err());
+    assert!(handshake(&server, client(&directory, None)).is_err());
     let other = TestCa::new();
-    let word = shake_hands(&server, client(&directory, Some((&other, &["prometheus.monitoring"]))));
-    assert!(word.is_err(), "the name alone is nothing");
+    let result = handshake(&server, client(&directory, Some((&other, &["prometheus.monitoring"]))));
+    assert!(result.is_err(), "the name alone is not sufficient");
 }
 
 #[test]
-fn versions_and_ciphers_are_those_that_are_listed() {
+fn only_listed_versions_and_ciphers_are_offered() {
     let directory = TlsDir::new();
     let client_of = |version| {
         let mut roots = RootCertStore::empty();
@@ -119,12 +119,12 @@ fn versions_and_ciphers_are_those_that_are_listed() {
         ("  min_version: TLS13\n", false, true),
         ("  max_version: TLS12\n", true, false),
         ("  cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]\n", true, true),
-        // The server's key is no RSA key.
+        // The server's key is not an RSA key.
         ("  cipher_suites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]\n", false, true),
         ("  curve_preferences: [CurveP384, X25519]\n  prefer_server_cipher_suites: false\n", true, true),
     ] {
         let server = server(&directory, more);
-        assert_eq!(shake_hands(&server, client_of(&rustls::version::TLS12)).is_ok(), with_12, "{more}");
-        assert_eq!(shake_hands(&server, client_of(&rustls::version::TLS13)).is_ok(), with_13, "{more}");
+        assert_eq!(handshake(&server, client_of(&rustls::version::TLS12)).is_ok(), with_12, "{more}");
+        assert_eq!(handshake(&server, client_of(&rustls::version::TLS13)).is_ok(), with_13, "{more}");
     }
 }

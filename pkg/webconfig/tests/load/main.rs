@@ -53,7 +53,7 @@ impl TlsDir {
 const TLS: &str = "tls_server_config:\n  cert_file: cert.pem\n  key_file: key.pem\n";
 
 #[test]
-fn what_is_not_configured_is_not_there() {
+fn without_keys_nothing_is_configured() {
     let directory = TlsDir::new();
     let empty = directory.load("{}").unwrap();
     assert!(empty.tls.is_none() && empty.users.is_none() && empty.headers.is_empty());
@@ -62,7 +62,7 @@ fn what_is_not_configured_is_not_there() {
 }
 
 #[test]
-fn it_is_another_when_any_file_of_it_is() {
+fn it_differs_if_any_of_its_files_differs() {
     let directory = TlsDir::new();
     let text = format!("{TLS}  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.pem\n");
     let first = directory.load(&text).unwrap();
@@ -73,7 +73,7 @@ fn it_is_another_when_any_file_of_it_is() {
 }
 
 #[test]
-fn a_certificate_and_its_key_may_be_in_the_file_itself() {
+fn a_certificate_and_its_key_can_be_inline() {
     let directory = TlsDir::new();
     let indented = |name: &str| fs::read_to_string(directory.path(name)).unwrap().replace('\n', "\n    ");
     let text = format!(
@@ -83,6 +83,6 @@ fn a_certificate_and_its_key_may_be_in_the_file_itself() {
     );
     assert!(directory.load(&text).unwrap().tls.is_some());
     fs::set_permissions(directory.path("web.yaml"), Permissions::from_mode(0o644)).unwrap();
-    let said = WebConfig::load(&directory.path("web.yaml")).unwrap_err().to_string();
-    assert!(said.contains("web.yaml: has a private key that others can read (mode 0644)"), "{said}");
+    let error = WebConfig::load(&directory.path("web.yaml")).unwrap_err().to_string();
+    assert!(error.contains("web.yaml: contains a private key that others can read (mode 0644)"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! What the server answers.
+//! The responses of the fake API server.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -13,76 +13,76 @@ type Body = BoxBody<Bytes, Infallible>;
 
 pub(super) async fn to(
     request: &Request<Incoming>,
-    world: &Arc<watch::Sender<ApiObjects>>,
+    state: &Arc<watch::Sender<ApiObjects>>,
 ) -> Response<Body> {
     let path = request.uri().path().to_owned();
-    world.send_modify(|world| world.asked.push(request.uri().to_string()));
+    state.send_modify(|state| state.requests.push(request.uri().to_string()));
     let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let token = world.borrow().token.as_ref().map(|token| format!("Bearer {token}"));
+    let token = state.borrow().token.as_ref().map(|token| format!("Bearer {token}"));
     if token.is_some_and(|token| header(header::AUTHORIZATION) != token) {
         return status(401);
     }
-    let fault = world.borrow().faults.iter().find(|(start, _)| path.starts_with(*start)).map(|(_, f)| *f);
+    let fault = state.borrow().faults.iter().find(|(start, _)| path.starts_with(*start)).map(|(_, f)| *f);
     match fault {
         Some(ApiFault::Status(code)) => return status(code),
         Some(ApiFault::Hang) => std::future::pending().await,
-        Some(ApiFault::Garbage) => return whole(200, "<html>"),
+        Some(ApiFault::Garbage) => return full_body(200, "<html>"),
         None => {}
     }
     let group = path.strip_prefix("/apis/").or(path.strip_prefix("/api/")).unwrap_or_default();
-    if let Some(kinds) = world.borrow().groups.get(group) {
+    if let Some(kinds) = state.borrow().groups.get(group) {
         return json(&json!({ "kind": "APIResourceList", "groupVersion": group, "resources": kinds }));
     }
     if path.starts_with("/apis/") && group.split('/').count() == 2 {
-        return whole(404, "404 page not found\n"); // no JSON for once
+        return full_body(404, "404 page not found\n"); // not JSON
     }
     if !header(header::ACCEPT).contains("as=PartialObjectMetadata") {
         return status(406);
     }
     if path == "/api/v1/pods" {
-        return pods(request.uri().query().unwrap_or_default(), world);
+        return pods(request.uri().query().unwrap_or_default(), state);
     }
-    match world.borrow().objects.get(&path) {
+    match state.borrow().objects.get(&path) {
         Some(metadata) => json(&partial(metadata)),
         None => status(404),
     }
 }
 
-fn pods(query: &str, world: &Arc<watch::Sender<ApiObjects>>) -> Response<Body> {
+fn pods(query: &str, state: &Arc<watch::Sender<ApiObjects>>) -> Response<Body> {
     let value = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
     let Some(node) = value("fieldSelector").and_then(|fields| fields.strip_prefix("spec.nodeName%3D")) else {
         return status(400);
     };
     if value("watch") == Some("true") {
         let from = value("resourceVersion").unwrap().parse().unwrap();
-        return follow(node.to_owned(), from, world.subscribe());
+        return follow(node.to_owned(), from, state.subscribe());
     }
-    let world = world.borrow();
+    let state = state.borrow();
     let items: Vec<Value> =
-        world.pods.values().filter(|(on, _)| on == node).map(|(_, pod)| partial(pod)).collect();
+        state.pods.values().filter(|(on, _)| on == node).map(|(_, pod)| partial(pod)).collect();
     json(&json!({
         "kind": "PartialObjectMetadataList",
         "apiVersion": "meta.k8s.io/v1",
-        "metadata": { "resourceVersion": world.version.to_string() },
+        "metadata": { "resourceVersion": state.version.to_string() },
         "items": items,
     }))
 }
 
-fn follow(node: String, mut from: u64, mut world: watch::Receiver<ApiObjects>) -> Response<Body> {
+fn follow(node: String, mut from: u64, mut state: watch::Receiver<ApiObjects>) -> Response<Body> {
     let (mut body, channel) = Channel::new(16);
-    let epoch = world.borrow().epoch;
+    let epoch = state.borrow().epoch;
     tokio::spawn(async move {
         loop {
             let (lines, gone) = {
-                let world = world.borrow_and_update();
-                if world.epoch != epoch {
+                let state = state.borrow_and_update();
+                if state.epoch != epoch {
                     return;
                 }
-                let new = world.events.iter().filter(|event| event.version > from);
+                let new = state.events.iter().filter(|event| event.version > from);
                 let lines: Vec<String> =
                     new.filter(|event| event.node == node).map(|event| event.text.clone()).collect();
-                let gone = from < world.oldest;
-                from = world.version;
+                let gone = from < state.oldest;
+                from = state.version;
                 (lines, gone)
             };
             if gone {
@@ -95,7 +95,7 @@ fn follow(node: String, mut from: u64, mut world: watch::Receiver<ApiObjects>) -
                     return;
                 }
             }
-            if world.changed().await.is_err() {
+            if state.changed().await.is_err() {
                 return;
             }
         }
@@ -105,18 +105,18 @@ fn follow(node: String, mut from: u64, mut world: watch::Receiver<ApiObjects>) -
 
 fn failure(code: u16) -> Value {
     json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code,
-            "message": format!("the test says {code}") })
+            "message": format!("the test returns {code}") })
 }
 
 fn status(code: u16) -> Response<Body> {
-    whole(code, &failure(code).to_string())
+    full_body(code, &failure(code).to_string())
 }
 
 fn json(value: &Value) -> Response<Body> {
-    whole(200, &value.to_string())
+    full_body(200, &value.to_string())
 }
 
-fn whole(code: u16, text: &str) -> Response<Body> {
+fn full_body(code: u16, text: &str) -> Response<Body> {
     let mut response = Response::new(Full::from(text.to_owned()).boxed());
     *response.status_mut() = code.try_into().unwrap();
     response

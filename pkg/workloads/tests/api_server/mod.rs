@@ -1,5 +1,5 @@
-//! A small stand-in for the Kubernetes API server: real HTTP, lists and watches of pods by node, discovery, single
-//! objects, and faults on demand. It knows metadata only, and insists on being asked for no more.
+//! A small fake of the Kubernetes API server: real HTTP, lists and watches of pods by node, discovery, single objects, and
+//! configurable faults. It has only metadata, and refuses requests for more.
 
 mod answers;
 mod world;
@@ -20,14 +20,14 @@ use tokio_rustls::TlsAcceptor;
 pub(crate) use world::ApiFault;
 use world::ApiObjects;
 
-/// A running server. Clones are the same one.
+/// A fake API server. Clones share its state.
 #[derive(Clone)]
 pub(crate) struct FakeApiServer {
     world: Arc<watch::Sender<ApiObjects>>,
 }
 
 impl FakeApiServer {
-    /// One that has nothing, and does not listen yet.
+    /// Returns a server with some kinds but no objects, which does not listen yet.
     pub(crate) fn new() -> Self {
         let server = Self { world: Arc::new(watch::channel(ApiObjects::default()).0) };
         server.serve_kind("v1", "Pod", "pods", true);
@@ -38,7 +38,7 @@ impl FakeApiServer {
         server
     }
 
-    /// Listens on a port of loopback.
+    /// Listens on a loopback port. Returns the URL.
     pub(crate) async fn listen(&self) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -46,7 +46,7 @@ impl FakeApiServer {
         url
     }
 
-    /// Takes connections from there.
+    /// Accepts connections from the listener, with TLS if given.
     pub(crate) fn accept(&self, listener: TcpListener, tls: Option<TlsAcceptor>) {
         let server = self.clone();
         tokio::spawn(async move {
@@ -56,7 +56,7 @@ impl FakeApiServer {
                 connections.spawn(async move {
                     match tls {
                         None => server.answer(stream).await,
-                        // Whoever does not trust us goes away.
+                        // A client that does not trust the certificate disconnects.
                         Some(tls) => {
                             if let Ok(stream) = tls.accept(stream).await {
                                 server.answer(stream).await;
@@ -76,39 +76,39 @@ impl FakeApiServer {
         let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
     }
 
-    /// Knows a kind from now on.
+    /// Adds a kind.
     pub(crate) fn serve_kind(&self, api_version: &str, kind: &str, plural: &str, namespaced: bool) {
         self.change(|world| {
             let kinds = world.groups.entry(api_version.to_owned()).or_default();
             kinds.push(json!({ "kind": kind, "name": plural, "namespaced": namespaced, "singularName": "", "verbs": ["get"] }));
-            // As real ones do, which must not be taken for the kind itself.
+            // As real servers do. Subresources must not be taken for the kind itself.
             kinds.push(json!({ "kind": kind, "name": format!("{plural}/status"), "namespaced": namespaced, "singularName": "", "verbs": ["get"] }));
         });
     }
 
-    /// Has an object at a path from now on, like `apis/apps/v1/namespaces/ml/replicasets/web-1`.
+    /// Adds an object at a path, like `apis/apps/v1/namespaces/ml/replicasets/web-1`.
     pub(crate) fn put(&self, path: &str, uid: &str, owners: Value) {
         let name = path.rsplit('/').next().unwrap();
         let metadata = json!({ "name": name, "uid": uid, "ownerReferences": owners });
         self.change(|world| drop(world.objects.insert(format!("/{path}"), metadata)));
     }
 
-    /// A pod comes to a node, or changes.
+    /// Adds or changes a pod of a node.
     pub(crate) fn put_pod(&self, node: &str, name: &str, uid: &str, owners: Value) {
         self.put_pod_with(node, name, uid, json!({ "ownerReferences": owners }));
     }
 
-    /// The same with more metadata.
+    /// Adds or changes a pod with any metadata.
     pub(crate) fn put_pod_with(&self, node: &str, name: &str, uid: &str, more: Value) {
         self.change(|world| world.put_pod(node, name, uid, more));
     }
 
-    /// A pod goes.
+    /// Deletes a pod.
     pub(crate) fn delete_pod(&self, name: &str) {
         self.change(|world| world.delete_pod(name));
     }
 
-    /// Answers what begins with that path so; `None`: as it should again.
+    /// Sets the fault for all paths with this prefix; `None` removes it.
     pub(crate) fn fault(&self, path: &str, fault: Option<ApiFault>) {
         self.change(|world| match fault {
             Some(fault) => drop(world.faults.insert(format!("/{path}"), fault)),
@@ -116,24 +116,24 @@ impl FakeApiServer {
         });
     }
 
-    /// Demands that token.
+    /// Requires a bearer token.
     pub(crate) fn demand(&self, token: &str) {
         self.change(|world| world.token = Some(token.to_owned()));
     }
 
-    /// Ends every watch. Clients may come back.
+    /// Ends all watches. Clients can resume them.
     pub(crate) fn close_watches(&self) {
         self.change(|world| world.epoch += 1);
     }
 
-    /// Forgets what happened: who wants to go on from before is told that it is gone.
+    /// Compacts all events: a watch from an older resourceVersion gets status 410.
     pub(crate) fn compact(&self) {
         self.change(ApiObjects::compact);
     }
 
-    /// How often something was asked for whose path and query contain the text.
-    pub(crate) fn asked(&self, text: &str) -> usize {
-        self.world.borrow().asked.iter().filter(|asked| asked.contains(text)).count()
+    /// Returns the number of requests whose path and query contain the text.
+    pub(crate) fn requests(&self, text: &str) -> usize {
+        self.world.borrow().requests.iter().filter(|uri| uri.contains(text)).count()
     }
 
     fn change(&self, change: impl FnOnce(&mut ApiObjects)) {

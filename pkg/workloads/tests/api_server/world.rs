@@ -1,4 +1,4 @@
-//! What the server has.
+//! The state of the fake API server.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,28 +7,28 @@ use serde_json::{Value, json};
 #[derive(Default)]
 pub(super) struct ApiObjects {
     pub(super) version: u64,
-    /// Node and metadata, by name.
+    /// The node and metadata of each pod, by name.
     pub(super) pods: BTreeMap<String, (String, Value)>,
     pub(super) events: Vec<Event>,
-    /// What happened up to there is forgotten.
+    /// The resourceVersion up to which events were compacted.
     pub(super) oldest: u64,
-    /// How often every watch was ended.
+    /// Incremented to end all watches.
     pub(super) epoch: u64,
     pub(super) objects: HashMap<String, Value>,
     pub(super) groups: HashMap<String, Vec<Value>>,
     pub(super) faults: HashMap<String, ApiFault>,
     pub(super) token: Option<String>,
-    pub(super) asked: Vec<String>,
+    pub(super) requests: Vec<String>,
 }
 
-/// How something is answered wrongly.
+/// A fault of responses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ApiFault {
-    /// With that status.
+    /// This HTTP status.
     Status(u16),
-    /// Never.
+    /// No response.
     Hang,
-    /// With something that is no JSON.
+    /// A body that is not JSON.
     Garbage,
 }
 
@@ -44,13 +44,13 @@ impl ApiObjects {
         let mut metadata = json!({ "name": name, "namespace": "ml", "uid": uid });
         metadata.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let kind = if self.pods.contains_key(name) { "MODIFIED" } else { "ADDED" };
-        self.happen(kind, node, &mut metadata);
+        self.add_event(kind, node, &mut metadata);
         self.pods.insert(name.to_owned(), (node.to_owned(), metadata));
     }
 
     pub(super) fn delete_pod(&mut self, name: &str) {
         let (node, mut metadata) = self.pods.remove(name).unwrap();
-        self.happen("DELETED", &node, &mut metadata);
+        self.add_event("DELETED", &node, &mut metadata);
     }
 
     pub(super) fn compact(&mut self) {
@@ -59,7 +59,7 @@ impl ApiObjects {
         self.events.clear();
     }
 
-    fn happen(&mut self, kind: &str, node: &str, metadata: &mut Value) {
+    fn add_event(&mut self, kind: &str, node: &str, metadata: &mut Value) {
         self.version += 1;
         metadata["resourceVersion"] = self.version.to_string().into();
         let event = json!({ "type": kind, "object": partial(metadata) });
@@ -67,7 +67,7 @@ impl ApiObjects {
     }
 }
 
-/// An object with nothing but metadata.
+/// Returns a `PartialObjectMetadata`.
 pub(super) fn partial(metadata: &Value) -> Value {
     json!({ "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata })
 }

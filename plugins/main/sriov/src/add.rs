@@ -1,4 +1,4 @@
-//! ADD: claim the VF, configure it, move it, and give it its addresses.
+//! ADD: claims the VF, configures it, moves it to the pod, and sets its addresses.
 
 use cni::{AddRequest, AddResult, Error as CniError, ResultInterface};
 use exclusive_rdma::{ExclusiveRdmaRequirement, MovedDevice};
@@ -23,7 +23,7 @@ use crate::{
     host_link_state::set_mac, link_move::LinkMove, vf::HostVf, vf_settings::VfConfigured,
 };
 
-/// Gives a pod its VF.
+/// Moves a VF to a pod and returns the CNI result.
 pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, CniError> {
     let conf = SriovConf::of(&request.common)?;
     let pod = PodNetns::open(&request.netns, request.own_netns_allowed)?;
@@ -37,7 +37,7 @@ pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Cn
     attachment::run_or_revert(journal, node, |journal| addition.attach(journal))
 }
 
-/// An ADD whose preconditions hold.
+/// An ADD whose preconditions were checked.
 struct PreparedVfAdd<'a, 'r> {
     request: &'a AddRequest<'r>,
     conf: &'a SriovConf,
@@ -64,10 +64,10 @@ impl PreparedVfAdd<'_, '_> {
         if let Some(link) = &link {
             interface::configure(self.pod, link, &mut result)?;
         }
-        let given = self.conf.isolation.map(|need| self.isolate(journal, need, &result)).transpose()?;
-        self.publish(journal, &vf, &result, given.as_deref().unwrap_or_default())?;
+        let moved = self.conf.isolation.map(|need| self.isolate(journal, need, &result)).transpose()?;
+        self.publish(journal, &vf, &result, moved.as_deref().unwrap_or_default())?;
         if let Some(link) = &link {
-            // Last, for it waits until the link has a carrier, which comes while the rest is done.
+            // Last, because it waits for the link's carrier, which comes up in the meantime.
             gratuitous_arp::announce(self.pod, link, &result)?;
         }
         info!(vf = %vf.pci, pf = %vf.pf.link.name, "attached");
@@ -121,7 +121,7 @@ impl PreparedVfAdd<'_, '_> {
             journal.record(Change::Move(link_move.clone()))?;
         }
         if let (Some(link), Some(mac)) = (&vf.link, self.conf.mac) {
-            // Some drivers take the address only while no administrative one is set, others only after.
+            // Some drivers accept the address only while no administrative one is set, others only after.
             let _ = self.node.links()?.set_mac(link.index, mac);
         }
         let settings = VfConfigured::of(owner, vf, self.conf);
@@ -135,7 +135,7 @@ impl PreparedVfAdd<'_, '_> {
         self.set_link(link).map(Some)
     }
 
-    /// Makes the link itself as the configuration asks, and returns it as it is then.
+    /// Sets the link's MTU and MAC address as configured, and returns the link with its new attributes.
     fn set_link(&self, link: Link) -> Result<Link, Error> {
         let (links, index) = (&self.pod.links, link.index);
         let (mtu, mac) = (self.conf.mtu.unwrap_or(link.mtu), self.conf.mac.or(link.mac));
@@ -151,7 +151,7 @@ impl PreparedVfAdd<'_, '_> {
         Ok(links.link_by_index(index)?)
     }
 
-    /// Gives the pod the VF's RDMA devices too.
+    /// Moves the VF's RDMA devices to the pod.
     fn isolate(
         &self,
         journal: &mut Journal<Change>,
@@ -161,13 +161,13 @@ impl PreparedVfAdd<'_, '_> {
         let (request, node, pod, function) =
             (self.request, self.node, &self.pod.netns, &Function::Pci(self.conf.device));
         let addition = exclusive_rdma::RdmaAdd { request, node, pod, function };
-        let given = addition.attach(journal)?;
+        let moved = addition.attach(journal)?;
         let addresses: Vec<_> = result.ips.iter().map(|ip| ip.address.ip()).collect();
-        addition.wait_until_ready(need, &given, &addresses)?;
-        Ok(given)
+        addition.wait_until_ready(need, &moved, &addresses)?;
+        Ok(moved)
     }
 
-    /// What the result says besides addresses and routes.
+    /// Adds the interface to the result.
     fn complete(&self, vf: &HostVf, link: Option<&Link>, result: &mut AddResult) {
         let admin = vf.settings.mac.filter(|mac| !mac.is_zero());
         let mac: Option<MacAddr> = link.map_or(self.conf.mac.or(admin), |link| link.mac);
@@ -189,7 +189,7 @@ impl PreparedVfAdd<'_, '_> {
         journal: &mut Journal<Change>,
         vf: &HostVf,
         result: &AddResult,
-        given: &[MovedDevice],
+        moved: &[MovedDevice],
     ) -> Result<(), Error> {
         let mut entry = pod_map_entry::new_entry(NAME, self.request, self.pod, result)?;
         entry.network.vlan = self.conf.vlan.map(|tag| tag.id.get()).filter(|id| *id != 0);
@@ -201,8 +201,8 @@ impl PreparedVfAdd<'_, '_> {
             master: Some(vf.pf.link.name.clone()),
             ..RdmaInfo::default()
         };
-        if let Some(given) = given.first() {
-            given.fill(&mut entry.rdma);
+        if let Some(device) = moved.first() {
+            device.fill(&mut entry.rdma);
         }
         let change = PodMapWrite::of(&self.request.attachment);
         journal.record_and_apply(Change::Published(change.clone()), |_| change.publish(self.node, &entry))

@@ -1,9 +1,9 @@
 //! A VF's administrative MAC address, restored last.
 //!
-//! A PF shows one address for a VF. On some drivers that is the administrative one alone (zero: the VF may
-//! choose); on others also what the VF reported. To give a VF its former address back, the administrative
-//! one is first taken away, then the VF's link gets its own back, and then, if the PF still does not show
-//! what it showed, the administrative one is set again: this change, noted first and so reverted after both.
+//! A PF shows one address for a VF. With some drivers that is only the administrative one (zero: the VF may choose its
+//! own); with others it may also be the one that the VF reported. A VF's former address is restored in three steps: the
+//! administrative one is cleared, the link's own address is set, and then, if the PF still shows another address than
+//! before, the administrative one is set. The last step is this change, which is recorded first and so reverted last.
 
 use std::fmt;
 
@@ -26,13 +26,13 @@ pub struct SavedAdminMac {
 }
 
 impl SavedAdminMac {
-    /// What the PF shows now.
+    /// Returns the address that the PF shows now, if any.
     pub(crate) fn of(owner: &Attachment, vf: &HostVf) -> Option<Self> {
         let mac = vf.settings.mac?;
         Some(Self { owner: owner.clone(), vf: vf.pci, pf: vf.pf.pci, index: vf.index, mac })
     }
 
-    /// What another program noted.
+    /// Returns the address that the Go plugin saved.
     pub(crate) fn from_go_state(
         owner: &Attachment,
         vf: PciAddress,
@@ -43,7 +43,7 @@ impl SavedAdminMac {
         Self { owner: owner.clone(), vf, pf, index, mac }
     }
 
-    /// Has the PF show it again.
+    /// Sets the address on the PF, if the PF shows another one.
     pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
         if !node.sysfs.has(&Function::Pci(self.vf))? || is_claimed_by_other(node, self.vf, &self.owner)? {
             return Ok(());
@@ -53,7 +53,7 @@ impl SavedAdminMac {
             return Ok(());
         }
         let (links, mac) = (node.links()?, VfSetting::Mac(self.mac));
-        // The link has just got its address back, and some drivers reset the VF for that.
+        // The link's own address was just set, for which some drivers reset the VF.
         Ok(retry_while_busy(|| links.set_vf(pf.link.index, self.index, mac))?)
     }
 }

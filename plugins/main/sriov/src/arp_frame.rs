@@ -1,6 +1,6 @@
-//! An ARP announcement as a frame of our own, for what the kernel does not announce when it is asked to.
+//! ARP announcements sent as raw frames, for the addresses that the kernel cannot announce itself.
 //!
-//! The kernel waits for every CPU when such a socket is closed: 5 to 30 ms.
+//! Closing a packet socket takes 5 to 30 ms, because the kernel waits for every CPU.
 
 use std::{
     io::{self, IoSlice},
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_announcement_asks_everybody_for_the_own_address() {
+    fn an_announcement_is_a_broadcast_request_for_the_own_address() {
         let frame = frame("02:00:00:00:00:01".parse().unwrap(), "172.81.0.100".parse().unwrap());
         assert_eq!(frame[..12], [255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 1]);
         assert_eq!(frame[12..22], [8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);

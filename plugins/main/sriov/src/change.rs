@@ -1,4 +1,4 @@
-//! What an ADD changes on the node.
+//! The changes that an ADD makes on the node.
 #![warn(clippy::wildcard_enum_match_arm)]
 
 use std::fmt;
@@ -9,24 +9,24 @@ use state::claim::DeviceClaim;
 
 use crate::{admin_mac::SavedAdminMac, link_move::LinkMove, vf_settings::VfConfigured};
 
-/// A change on the node.
+/// A change on the node, as the journal records it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Change {
     /// The VF was claimed.
     Claim(DeviceClaim),
-    /// The IPAM plugin was called.
+    /// The IPAM plugin assigned addresses.
     Delegated(DelegateAdd),
     /// The VF's administrative MAC may have been changed.
     Mac(SavedAdminMac),
-    /// The VF's link was moved. It is noted before the settings, because the settings must be restored
-    /// first: some drivers refuse a VF that is not trusted its own former MAC.
+    /// The VF's link was moved to the pod. It is recorded before the settings, because changes are reverted in reverse
+    /// order and the settings must be first: some drivers do not let an untrusted VF set its own former MAC.
     Move(LinkMove),
-    /// The VF was configured.
+    /// The VF was configured through its PF.
     Configured(VfConfigured),
-    /// Something that gives the pod the VF's RDMA device.
+    /// A change that gives the pod the VF's RDMA device.
     Rdma(exclusive_rdma::RdmaChange),
-    /// The pod map has an entry.
+    /// An entry was written to the pod map.
     Published(PodMapWrite),
 }
 
@@ -58,7 +58,7 @@ impl journal::Change for Change {
             Self::Move(link_move) => link_move.verify(),
             Self::Configured(settings) => settings.verify(node),
             Self::Rdma(change) => change.verify(node),
-            // The IPAM plugin's own CHECK is called; the others change nothing that could differ.
+            // The IPAM plugin has a CHECK of its own; the others have no state to compare.
             Self::Delegated(_) | Self::Mac(_) | Self::Published(_) => Ok(()),
         }
     }
@@ -72,7 +72,7 @@ impl journal::Change for Change {
     }
 
     fn revert_last(&self) -> bool {
-        // Nobody may have the VF, or its pod's addresses, while something of the pod is left on it.
+        // The VF and the pod's addresses must stay claimed until all other changes are reverted.
         match self {
             Self::Claim(_) | Self::Delegated(_) => true,
             Self::Rdma(change) => change.revert_last(),

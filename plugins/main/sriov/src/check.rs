@@ -1,4 +1,4 @@
-//! CHECK: is the attachment as ADD left it?
+//! CHECK: whether the attachment is in the state that ADD left.
 
 use cni::{CheckRequest, Error as CniError};
 use plugin_runtime::{Error, Node, PodNetns, attachment, delegate, interface};

@@ -1,24 +1,24 @@
-//! The configuration: what was written, checked and turned into what it means.
+//! The configuration of the sriov plugin.
 
 use cni::{CallContext, ConfObject, Error};
 use exclusive_rdma::ExclusiveRdmaRequirement;
 use identifiers::{MacAddr, PciAddress, VlanId, VlanProto, VlanQos};
 use rtnl::VfVlanTag;
 
-/// What a configuration means.
+/// A configuration that was read and checked.
 #[derive(Debug)]
 pub(crate) struct SriovConf {
     pub(crate) device: PciAddress,
     pub(crate) vlan: Option<VfVlanTag>,
     pub(crate) mac: Option<MacAddr>,
     pub(crate) mtu: Option<u32>,
-    /// Guaranteed and highest rate in Mbit/s.
+    /// `min_tx_rate` and `max_tx_rate` in Mbit/s; 0 means no limit.
     pub(crate) rate: Option<(u32, u32)>,
     pub(crate) spoofchk: Option<bool>,
     pub(crate) trust: Option<bool>,
-    /// 0 follows the port, 1 always up, 2 always down.
+    /// `IFLA_VF_LINK_STATE`: 0 auto (follows the port), 1 enable, 2 disable.
     pub(crate) link_state: Option<u32>,
-    /// Whether the pod gets the VF's RDMA device too, and what it needs of it.
+    /// Set if the VF's RDMA device moves to the pod too: `rdmaIsolation`.
     pub(crate) isolation: Option<ExclusiveRdmaRequirement>,
 }
 
@@ -26,7 +26,7 @@ impl SriovConf {
     /// Reads a configuration.
     ///
     /// # Errors
-    /// A wrong value, named with its key.
+    /// If a value is invalid; the message contains its key.
     pub(crate) fn of(common: &CallContext<'_>) -> Result<Self, Error> {
         let fields = common.conf.fields();
         common.conf.ipam_type()?;
@@ -49,26 +49,26 @@ impl SriovConf {
         })
     }
 
-    /// What the pod needs of the VF's RDMA device, if it is to have it to itself: `rdmaIsolation`.
+    /// Returns what the pod requires of the VF's RDMA device; `None` without `rdmaIsolation`.
     ///
     /// # Errors
-    /// A wrong value, named with its key.
+    /// If a value is invalid; the message contains its key.
     pub(crate) fn isolation(common: &CallContext<'_>) -> Result<Option<ExclusiveRdmaRequirement>, Error> {
         let need = ExclusiveRdmaRequirement::of(common)?;
         match (common.conf.fields().flag("rdmaIsolation")?, need) {
             (Some(true), need) => Ok(Some(need)),
             (_, ExclusiveRdmaRequirement::Device) => Ok(None),
             (_, ExclusiveRdmaRequirement::Ready(_)) => Err(Error::config(
-                "rdma.require: sriov gives the pod no RDMA device without \"rdmaIsolation\": true; set that, or write \
-                 rdma.require into the configuration of rdma, which comes after it",
+                "rdma.require: sriov does not move an RDMA device without \"rdmaIsolation\": true; set that, or move \
+                 rdma.require to the configuration of the rdma plugin, which follows in the chain",
             )),
         }
     }
 
-    /// The VF: `deviceID`, else `runtimeConfig.deviceID`, where Multus puts one from a pod's annotation.
+    /// Returns the VF: `deviceID`, else `runtimeConfig.deviceID`, which Multus sets from a pod's annotation.
     ///
     /// # Errors
-    /// If it is no PCI address.
+    /// If it is not a PCI address.
     pub(crate) fn device(common: &CallContext<'_>) -> Result<Option<PciAddress>, Error> {
         let fields = common.conf.fields();
         let runtime = common.conf.runtime()?;

@@ -1,29 +1,29 @@
-//! What can go wrong with a VF, beside what can with any link.
+//! The errors of VFs, besides those that all plugins have.
 
 use std::{path::PathBuf, time::Duration};
 
 use identifiers::{Attachment, InvalidLinkName, MacAddr, PciAddress, VfIndex};
 use plugin_runtime::{Condition, PluginError};
 
-/// A VF cannot be given to a pod, or taken from it, or is not as it was given.
+/// A VF cannot be moved to a pod or returned to the host, or CHECK found a difference.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SriovError {
     /// CHECK: there is no journal.
     #[error("there is no attachment {0}")]
     NoAttachment(Attachment),
     /// CHECK: the link has another MAC address.
-    #[error("link {name} has the MAC address {is}, ADD left it with {was}")]
+    #[error("link {name} has the MAC address {is}, expected {was} as set by ADD")]
     OtherMac { name: String, is: String, was: String },
-    /// CHECK: a setting of the VF is another one.
-    #[error("VF {vf}: {key} is not as ADD set it ({set}); it is {now}")]
+    /// CHECK: a setting of the VF has another value.
+    #[error("VF {vf}: {key}: expected {set} as set by ADD, got {now}")]
     OtherSetting { vf: PciAddress, key: &'static str, set: String, now: String },
-    /// CHECK: the pod's namespace is not there.
-    #[error("the namespace {} is gone", .0.display())]
+    /// CHECK: the pod's network namespace does not exist any more.
+    #[error("the network namespace {} is gone", .0.display())]
     NamespaceGone(PathBuf),
-    /// CHECK: the pod gave the link another name.
-    #[error("the link of VF {vf} is called {name} now, not {ifname}")]
+    /// CHECK: the pod renamed the link.
+    #[error("the link of VF {vf} was renamed from {ifname} to {name}")]
     Renamed { vf: PciAddress, name: String, ifname: String },
-    /// CHECK: the link is not there.
+    /// CHECK: the link is not in the pod.
     #[error("the link of VF {0} is not in the pod any more")]
     Gone(PciAddress),
     /// A pod of the Go plugin has the VF.
@@ -32,14 +32,14 @@ pub(crate) enum SriovError {
     /// The node itself uses the VF.
     #[error("VF {vf} is in use by the node: its link {link} {used}")]
     NodeUsesIt { vf: PciAddress, link: String, used: String },
-    /// A VF of InfiniBand.
+    /// The VF's link is IP over InfiniBand.
     #[error(
         "VF {vf} is an InfiniBand VF: its link {link} has hardware type {}, and sriov is for Ethernet, {}",
         rtnl::INFINIBAND,
         rtnl::ETHERNET
     )]
     IsInfiniBand { vf: PciAddress, link: String },
-    /// The PF's driver does not have a setting.
+    /// The PF's driver does not support a setting.
     #[error("{key}: the driver {driver} of PF {pf} does not support it for VF {vf}")]
     UnsupportedSetting {
         key: &'static str,
@@ -48,28 +48,28 @@ pub(crate) enum SriovError {
         vf: PciAddress,
         source: plugin_runtime::Error,
     },
-    /// The PF does not tell of its VF.
-    #[error("PF {pf} does not tell the settings of its VF {index}")]
+    /// The PF does not list the VF.
+    #[error("PF {pf} does not report the settings of its VF {index}")]
     NoSettings { pf: String, index: VfIndex },
-    /// The VF's link is somewhere else.
+    /// The VF's link is not on the host.
     #[error("the VF {vf} does not have a interface name or a dpdk driver: it is bound to {driver}")]
     NoLink { vf: PciAddress, driver: String },
     /// The VF has no driver.
     #[error("the VF {0} does not have a interface name or a dpdk driver: no driver is bound to it")]
     NoDriver(PciAddress),
-    /// The driver does not take a MAC address.
+    /// The driver did not set a MAC address in time.
     #[error("mac: effective mac address is different from requested one: {link} has {is}, not {wanted}")]
     MacRefused { link: String, is: String, wanted: MacAddr, source: Option<rtnl::Error> },
-    /// The link did not come back from a namespace that died.
-    #[error("VF {vf} has not come home within {waited:?}: its network device is in no namespace we know")]
+    /// The link did not return from a namespace that was deleted.
+    #[error("VF {vf} did not return to the host within {waited:?}: its network device is not in a known namespace")]
     NotReturned { vf: PciAddress, waited: Duration },
-    /// The pod renames it all the time.
-    #[error("VF {0}: its pod gives it names faster than they can be taken away")]
+    /// The pod adds names all the time.
+    #[error("VF {0}: the pod adds names faster than they can be removed")]
     RenamedFaster(PciAddress),
-    /// A program of the pod stays on the link.
-    #[error("{0}: an XDP program of the pod is held on it by a process that lives")]
+    /// An XDP program of the pod cannot be removed from the link.
+    #[error("{0}: a running process holds an XDP program of the pod on this link")]
     ProgramHeld(String),
-    /// The kernel gave a link a name that cannot be.
+    /// A link name is not valid.
     #[error("VF {vf}: {source}")]
     Nameless { vf: PciAddress, source: InvalidLinkName },
 }
@@ -99,14 +99,14 @@ impl PluginError for SriovError {
     fn details(&self) -> String {
         match self {
             Self::GoPluginHasIt { netns, .. } => format!(
-                "by the Go plugin, to the pod whose namespace {} lives; nothing was touched",
+                "by the Go plugin, to a pod whose network namespace {} still exists; nothing was changed",
                 netns.display()
             ),
             Self::UnsupportedSetting { key, source, .. } => {
-                format!("leave {key} out, or use another card; the kernel's answer: {source}")
+                format!("remove {key} from the configuration, or use another card; kernel error: {source}")
             }
             Self::NoDriver(vf) => {
-                format!("bind one: `echo {vf} > /sys/bus/pci/drivers_probe`; then the device can be attached")
+                format!("bind a driver with `echo {vf} > /sys/bus/pci/drivers_probe`; then the VF can be attached")
             }
             Self::MacRefused { source: Some(source), .. } => source.to_string(),
             other => other.remedy().into(),
@@ -117,23 +117,23 @@ impl PluginError for SriovError {
 impl SriovError {
     fn remedy(&self) -> &'static str {
         match self {
-            Self::NodeUsesIt { .. } => "give it to pods or to the node, not to both",
+            Self::NodeUsesIt { .. } => "use the VF for pods or for the node, not for both",
             Self::IsInfiniBand { .. } => {
-                "use the plugin ib-sriov for it, without rdma after it: the link belongs to the VF's RDMA device and \
-                 would vanish when that moves; a card in Ethernet mode (LINK_TYPE_P1=2, by mlxconfig) has VFs for sriov"
+                "use the plugin ib-sriov for it, without rdma after it: the link belongs to the VF's RDMA device and is \
+                 deleted when that moves; a card in Ethernet mode (LINK_TYPE_P1=2, by mlxconfig) has VFs for sriov"
             }
-            Self::NoSettings { .. } => "was sriov_numvfs changed?",
+            Self::NoSettings { .. } => "check whether sriov_numvfs was changed",
             Self::NoLink { .. } => {
                 "its network device is in another network namespace, or its driver failed; \
-                 `silkrail pods` shows who has it"
+                 `silkrail pods` shows the pod that has it"
             }
             Self::NotReturned { .. } => {
-                "a process may still hold the pod's namespace open; binding its driver anew brings the device back"
+                "a process may still hold the pod's network namespace open; rebinding the VF's driver returns the device"
             }
             Self::RenamedFaster(_) => "end the pod's processes",
             Self::ProgramHeld(_) => {
-                "end the pod's processes, and those that they gave it to; `silkrail recover` binds the VF's driver \
-                 anew, which takes it off too"
+                "end the pod's processes and those that got the program from them; `silkrail recover` rebinds the VF's \
+                 driver, which removes the program too"
             }
             _ => "",
         }

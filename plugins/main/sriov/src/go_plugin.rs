@@ -1,7 +1,7 @@
-//! VFs that the Go plugin gave to pods before this one took its place.
+//! VFs that the Go plugin (sriov-cni) moved to pods before this one replaced it.
 //!
-//! It noted its configuration and the VF's former state in `sriov/<container>-<ifname>`; [`GoSriovState`] is what
-//! can be taken back by it, made of our own changes.
+//! It saved its configuration and the VF's former state in `sriov/<container>-<ifname>`. [`GoSriovState`] converts that
+//! to this plugin's own changes, which can be reverted.
 
 use cni::{ConfObject, DelRequest, Error as CniError};
 use go_plugins::{GoStateFile, GoVfAllocation};
@@ -17,10 +17,10 @@ use crate::{
     link_move::LinkMove, vf::is_claimed_by_other, vf_settings::VfConfigured,
 };
 
-/// Takes back what the Go plugin noted of an attachment, if it noted any.
+/// Reverts an attachment of the Go plugin, if the Go plugin has a file of it.
 ///
 /// # Errors
-/// What is left; the Go plugin's files then stay for the next DEL.
+/// The changes that could not be reverted; the Go plugin's files are then kept for the next DEL.
 pub(crate) fn revert_go_attachment(request: &DelRequest<'_>, node: &Node) -> Result<(), Error> {
     let Attachment { container_id, ifname } = &request.attachment;
     let Some(file) =
@@ -30,30 +30,30 @@ pub(crate) fn revert_go_attachment(request: &DelRequest<'_>, node: &Node) -> Res
     };
     let Some(noted) = GoSriovState::read(&file) else { return Ok(()) };
     let allocation = node.go_state.allocation(noted.vf);
-    let is_anothers = || is_claimed_by_other(node, noted.vf, &request.attachment);
-    if file.is_outdated() || (is_anothers()? && allocation.is_none()) {
-        info!(vf = %noted.vf, "the VF is another pod's by now and is left alone");
+    let has_other_owner = || is_claimed_by_other(node, noted.vf, &request.attachment);
+    if file.is_outdated() || (has_other_owner()? && allocation.is_none()) {
+        info!(vf = %noted.vf, "the VF belongs to another pod now: not changing it");
         return Ok(file.remove()?);
     }
     let path = request.netns.as_deref().or_else(|| allocation.as_ref().map(GoVfAllocation::netns));
-    // Not held open any longer than this: the pod may be about to end.
+    // Held open only for this call: the namespace may be about to end.
     let changes =
         noted.changes(node, &request.attachment, path.and_then(go_plugins::open_if_alive).as_ref())?;
     attachment::revert_all(node, &changes)?;
-    if is_anothers()? {
-        // An ADD has claimed the VF and waits for this file, to take back what we could not any more.
+    if has_other_owner()? {
+        // An ADD has claimed the VF and waits for this file, to revert the rest.
         return Ok(());
     }
-    info!(vf = %noted.vf, "took back what the Go plugin had attached");
+    info!(vf = %noted.vf, "reverted an attachment of the Go plugin");
     allocation.map_or(Ok(()), GoVfAllocation::remove)?;
     Ok(file.remove()?)
 }
 
-/// Sees that no pod of the Go plugin has a VF. What one that is gone has left is taken back, on behalf of
-/// `owner`, who has claimed the VF.
+/// Checks that no pod of the Go plugin has a VF. The changes of a pod that is gone are reverted, on behalf of `owner`,
+/// which has claimed the VF.
 ///
 /// # Errors
-/// That such a pod lives; or what is left of one.
+/// If such a pod is alive, or its changes cannot be reverted.
 pub(crate) fn release_go_allocation(node: &Node, vf: PciAddress, owner: &Attachment) -> Result<(), Error> {
     let Some(allocation) = node.go_state.allocation(vf) else { return Ok(()) };
     if allocation.is_alive() {
@@ -63,35 +63,35 @@ pub(crate) fn release_go_allocation(node: &Node, vf: PciAddress, owner: &Attachm
     if let Some(file) = file
         && let Some(noted) = GoSriovState::read(&file)
     {
-        info!(%vf, "taking back a VF whose pod is gone without a DEL");
+        info!(%vf, "reverting the changes to a VF whose pod is gone without a DEL");
         attachment::revert_all(node, &noted.changes(node, owner, None)?)?;
         file.remove()?;
     }
     Ok(allocation.remove()?)
 }
 
-/// What the Go plugin noted of an attachment.
+/// The state that the Go plugin saved of an attachment.
 #[derive(Debug, PartialEq, Eq)]
 pub struct GoSriovState {
     vf: PciAddress,
-    /// What the PF showed as the VF's MAC.
+    /// The VF's former MAC address on the PF.
     mac: Option<MacAddr>,
-    /// What brings those settings back that the configuration changed.
+    /// The former values of the settings that the configuration changed.
     restore: Vec<VfSetting>,
-    /// A VF in user space had no link.
-    home: Option<HostLinkState>,
+    /// The link on the host; `None` for a VF in user space.
+    host_link: Option<HostLinkState>,
 }
 
 impl GoSriovState {
-    /// Reads a file; `None` if it cannot be understood.
+    /// Reads a file; `None` if it is malformed.
     fn read(file: &GoStateFile) -> Option<Self> {
         Self::of(&file.fields()).inspect_err(|why| file.warn_and_keep(why)).ok()
     }
 
-    /// Reads what its file says.
+    /// Reads the content of a file of the Go plugin.
     ///
     /// # Errors
-    /// What cannot be understood of it.
+    /// If it is malformed.
     pub fn of(conf: &ConfObject<'_>) -> Result<Self, CniError> {
         let missing = |key: &str| conf.wrong(key, "a value", "none");
         let vf = conf.text("deviceID")?.ok_or_else(|| missing("deviceID"))?;
@@ -100,20 +100,20 @@ impl GoSriovState {
             vf: vf.parse().map_err(|e| conf.wrong("deviceID", "a PCI address", e))?,
             mac: mac(&former, "AdminMAC")?,
             restore: restore(conf, &former)?,
-            home: host_link_state(&former)?,
+            host_link: host_link_state(&former)?,
         })
     }
 
-    /// What the Go plugin did, as changes of ours, in the order in which ADD makes them.
+    /// Returns the changes of the Go plugin, in the order in which ADD makes them.
     fn changes(&self, node: &Node, owner: &Attachment, pod: Option<&NetNs>) -> Result<Vec<Change>, Error> {
-        // With the VF, its settings are gone.
+        // If the VF is gone, so are its settings.
         if !node.sysfs.has(&Function::Pci(self.vf))? {
             return Ok(Vec::new());
         }
         let Some(pf) = node.sysfs.pf_of(self.vf)? else { return Ok(Vec::new()) };
         let index = node.sysfs.vf_index(self.vf)?;
         let mac = self.mac.map(|mac| SavedAdminMac::from_go_state(owner, self.vf, pf, index, mac));
-        let link_move = self.home.clone().map(|home| LinkMove::from_go_state(owner, self.vf, pod, home));
+        let link_move = self.host_link.clone().map(|link| LinkMove::from_go_state(owner, self.vf, pod, link));
         let settings = VfConfigured::from_go_state(owner, self.vf, pf, index, self.restore.clone());
         Ok(mac
             .map(Change::Mac)
@@ -124,7 +124,7 @@ impl GoSriovState {
     }
 }
 
-/// What brings settings back: only those that were configured, for the others may be an operator's by now.
+/// Returns the former values of the settings that were configured. An operator may have changed the others since.
 fn restore(conf: &ConfObject<'_>, former: &ConfObject<'_>) -> Result<Vec<VfSetting>, CniError> {
     let mut restore = Vec::new();
     if conf.integer("vlan")?.is_some() {
@@ -163,7 +163,7 @@ fn vlan(former: &ConfObject<'_>) -> Result<VfVlanTag, CniError> {
 
 fn host_link_state(former: &ConfObject<'_>) -> Result<Option<HostLinkState>, CniError> {
     let Some(name) = former.text("HostIFName")? else { return Ok(None) };
-    let name: LinkName = name.parse().map_err(|e| former.wrong("HostIFName", "a link's name", e))?;
+    let name: LinkName = name.parse().map_err(|e| former.wrong("HostIFName", "a link name", e))?;
     // Versions that did not look at the MTU noted 0.
     let mtu = Some(number(former, "MTU")?).filter(|mtu| *mtu != 0);
     Ok(Some(HostLinkState::from_go_state(name, mac(former, "EffectiveMAC")?, mtu)))
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(plain.mac, Some(MacAddr::ZERO));
         let mac = "c2:11:22:33:44:55".parse().ok();
         assert_eq!(
-            plain.home,
+            plain.host_link,
             Some(HostLinkState::from_go_state("ens6f0v1".parse().unwrap(), mac, Some(1500)))
         );
 
@@ -236,12 +236,12 @@ mod tests {
         let former = json!({"Vlan": 7, "VlanQoS": 3, "VlanProto": 34984});
         let noted = noted(&json!({"vlan": 0, "OrigVfState": former})).unwrap();
         assert_eq!(noted.restore, [tag(7, 3, VlanProto::Dot1Ad)]);
-        assert_eq!((noted.mac, noted.home), (None, None), "user space has it: no link");
+        assert_eq!((noted.mac, noted.host_link), (None, None), "a VF in user space has no link");
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
-        for strange in [
+    fn a_malformed_file_is_refused() {
+        for malformed in [
             json!({"deviceID": "../../etc"}),
             json!({"deviceID": null}),
             json!({"OrigVfState": null}),
@@ -251,7 +251,7 @@ mod tests {
             json!({"vlan": "1"}),
             json!({"OrigVfState": {"HostIFName": "a", "MTU": -1}}),
         ] {
-            assert!(noted(&strange).is_err(), "{strange}");
+            assert!(noted(&malformed).is_err(), "{malformed}");
         }
     }
 }

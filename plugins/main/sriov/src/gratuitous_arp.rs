@@ -1,8 +1,8 @@
-//! Telling the neighbours that an address has a new owner.
+//! Announcing to the neighbours that an address has a new MAC address.
 //!
 //! The kernel announces addresses when a link comes up (`arp_notify`), but a VF has no carrier yet at that
-//! moment and the announcement is lost. Neighbours that knew the address from a former pod would send to
-//! its MAC until their entry expires.
+//! moment and the announcement is lost. Neighbours that have an entry of a former pod would send to that pod's MAC until
+//! the entry expires.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -14,14 +14,14 @@ use tracing::debug;
 
 use crate::arp_frame;
 
-/// How long the carrier may take. Without it nobody would hear.
+/// How long to wait for the carrier, without which the announcement would be lost.
 const ANNOUNCE_CARRIER_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Announces the result's IPv4 addresses as soon as the link has its carrier. IPv6 does it by itself, when
+/// Announces the result's IPv4 addresses as soon as the link has a carrier. The kernel announces IPv6 addresses when
 /// duplicate address detection ends (`ndisc_notify`).
 ///
 /// # Errors
-/// If the pod cannot be looked at. That nobody could be told is none.
+/// If the pod's namespace or links cannot be read. A failed announcement is only logged.
 pub(crate) fn announce(pod: &PodNetns, link: &Link, result: &AddResult) -> Result<(), Error> {
     let ips = result.ips.iter().filter_map(|ip| match ip.address {
         IpNetwork::V4(ip) => Some(ip),
@@ -34,7 +34,7 @@ pub(crate) fn announce(pod: &PodNetns, link: &Link, result: &AddResult) -> Resul
     let (own, others): (Vec<Ipv4Addr>, Vec<_>) =
         ips.iter().map(|ip| ip.ip()).partition(|ip| is_alone(*ip, &ips));
     let failed = |error: &dyn std::fmt::Display| {
-        debug!(%error, link = %link.name, "the pod's addresses could not be announced");
+        debug!(%error, link = %link.name, "failed to announce the pod's addresses");
     };
     for ip in own {
         let _ = pod.links.request_announcement(link.index, ip).inspect_err(|error| failed(error));
@@ -48,7 +48,7 @@ pub(crate) fn announce(pod: &PodNetns, link: &Link, result: &AddResult) -> Resul
     Ok(())
 }
 
-/// Whether no other address has this one in its subnet: then it is the one that the kernel asks for itself from.
+/// Whether no other address has this one in its subnet. Only then does the kernel use it as the sender of the request.
 fn is_alone(ip: Ipv4Addr, all: &[Ipv4Network]) -> bool {
     all.iter().all(|other| other.ip() == ip || !other.contains(ip))
 }
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(
             alone(&["10.9.0.2/16", "10.9.1.3/24"]),
             [true, false],
-            "the first would ask for the second"
+            "the kernel would send the request for the second from the first"
         );
     }
 }

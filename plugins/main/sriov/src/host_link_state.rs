@@ -1,4 +1,4 @@
-//! How a VF's link was at home, and how it becomes so again.
+//! The state of a VF's link on the host, and how it is restored.
 
 use std::{thread, time::Duration};
 
@@ -10,10 +10,10 @@ use tracing::warn;
 
 use crate::{error::SriovError, link_settings::VfLinkSettings};
 
-/// How long a driver may take to accept an address. Some do it in the background, or after a reset.
+/// How long a driver may take to accept a MAC address. Some set it in the background, or after a reset.
 const SET_MAC_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A VF's link as it was at home. What is absent is not known, and not restored.
+/// The state of a VF's link on the host, before its move. `None` means unknown; such values are not restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HostLinkState {
     pub(crate) name: LinkName,
@@ -22,18 +22,18 @@ pub(crate) struct HostLinkState {
     permanent_mac: Option<MacAddr>,
     mtu: Option<u32>,
     up: bool,
-    /// All of them: whatever else it is called when it comes home, a pod has called it.
+    /// All altnames: any other that the link has after its return was added by the pod.
     altnames: Option<Vec<String>>,
     settings: Option<VfLinkSettings>,
 }
 
 impl HostLinkState {
-    /// How a VF's link is at home now.
+    /// Returns the current state of a VF's link on the host.
     ///
     /// # Errors
-    /// If it can have no name at all.
+    /// If the link has no valid name, or its settings cannot be read.
     pub(crate) fn of(node: &Node, vf: PciAddress, link: &Link) -> Result<Self, Error> {
-        // A name that cannot be written is one that a pod gave it. The kernel calls a link that has none like this.
+        // A name that is not valid UTF-8 was set by a pod. `devN` is the kernel's name for a link without one.
         let nameless = format!("dev{}", link.index);
         let name = if is_writable(&link.name) { &link.name } else { &nameless };
         let altnames = link.altnames.iter().filter(|altname| is_writable(altname));
@@ -49,17 +49,17 @@ impl HostLinkState {
         })
     }
 
-    /// How a link was by what another program noted. It was down, as free VFs are.
+    /// Returns the state that the Go plugin saved. The link was down, as unused VFs are.
     pub(crate) fn from_go_state(name: LinkName, mac: Option<MacAddr>, mtu: Option<u32>) -> Self {
         Self { name, index: None, mac, permanent_mac: mac, mtu, up: false, altnames: None, settings: None }
     }
 
-    /// Its index.
+    /// Returns the index that the link had on the host.
     pub(crate) fn index(&self) -> Option<u32> {
         self.index
     }
 
-    /// Makes a link that is at home as it was.
+    /// Restores the state of a link that is on the host.
     pub(crate) fn restore(&self, node: &Node, link: &Link) -> Result<(), Error> {
         let links = node.links()?;
         if let Some(settings) = &self.settings {
@@ -75,9 +75,9 @@ impl HostLinkState {
         Ok(())
     }
 
-    /// Restores all but the settings, and leaves the link down if it changes anything.
+    /// Restores everything except the settings. The link is down afterwards if anything was changed.
     fn restore_link(&self, links: &Handle, link: &Link) -> Result<Link, Error> {
-        // It had none for good, or no pod would have got it: who manages the node's links may have given it some since.
+        // It had no permanent addresses, or ADD would have refused it. A network manager may have added some since.
         let addresses = links.permanent_addresses(link.index)?;
         if addresses.is_empty() && self.matches(link) {
             return Ok(link.clone());
@@ -98,11 +98,11 @@ impl HostLinkState {
         Ok(links.link_by_index(link.index)?)
     }
 
-    /// Gives a link that is still in the pod its former address.
+    /// Restores the MAC address of a link that is still in the pod.
     ///
-    /// igbvf takes the address it has when it goes up or down for its permanent one. So the link gets its address while
-    /// it is still up, where the driver can do that, and then goes down, as it does for the move; if it was down, it goes
-    /// up and down once more. Here nobody sees it, and the move home resets what else that changes.
+    /// igbvf makes the address that a link has when it is set up or down its permanent one. So the address is set while
+    /// the link is still up, if the driver supports that, and then the link is set down, as the move does too. A link that
+    /// was down is set up and down once. This is invisible in the pod, and the move to the host resets its other effects.
     pub(crate) fn restore_mac(&self, links: &Handle, link: &Link) -> Result<(), Error> {
         let has_all = |link: &Link| {
             link.permanent_mac == self.permanent_mac && self.mac.is_none_or(|mac| link.mac == Some(mac))
@@ -139,7 +139,7 @@ impl HostLinkState {
         self.altnames.as_ref().is_none_or(|altnames| *altnames == link.altnames)
     }
 
-    /// A name is one more for whoever wants to be called like it, so altnames go first and come back last.
+    /// Restores name and altnames. An altname conflicts with a name, so altnames are removed first and added last.
     fn restore_names(&self, links: &Handle, link: &Link) -> Result<(), Error> {
         let is_own_altname = link.altnames.iter().any(|altname| altname == self.name.as_str());
         let other_altnames = !self.has_altnames_of(link);
@@ -148,13 +148,13 @@ impl HostLinkState {
         }
         self.rename(links, link)?;
         for altname in self.altnames.iter().flatten().filter(|_| is_own_altname || other_altnames) {
-            // Somebody else may have the name by now; then it is theirs.
+            // Another link may have the name by now, and keeps it.
             let _ = links.add_altname(link.index, altname);
         }
         Ok(())
     }
 
-    /// A name that is taken is no reason to keep a pod from going: the link works under any.
+    /// Renames the link. If the name is taken, the link keeps its current one, and DEL succeeds anyway.
     fn rename(&self, links: &Handle, link: &Link) -> Result<(), Error> {
         if link.name == self.name.as_str() {
             return Ok(());
@@ -169,18 +169,18 @@ impl HostLinkState {
     }
 }
 
-/// Whether a name is one that can be given again: shown as it is, and without a blank that is none to the kernel.
+/// Whether a name can be set again: valid UTF-8, and without the white space that the kernel refuses.
 fn is_writable(name: &str) -> bool {
     !name.contains(|c: char| c == char::REPLACEMENT_CHARACTER || c.is_whitespace())
 }
 
-/// Gives a VF's link an address and sees that it has it.
+/// Sets the MAC address of a VF's link and waits until it is in effect.
 ///
-/// Drivers differ: some do it in the background, some are busy with a reset, and some give a VF with an administrative
-/// MAC that one when it goes down, and refuse any other way to set it.
+/// Drivers differ: some set it in the background, some are busy with a reset, and some set the administrative MAC of a VF
+/// when its link goes down, and refuse any other way to set it.
 ///
 /// # Errors
-/// If it does not have the address in time.
+/// If the link does not have the address in time.
 pub(crate) fn set_mac(links: &Handle, index: u32, mac: MacAddr) -> Result<(), Error> {
     let budget = Budget::of_call();
     let deadline = budget.until("the address of a VF", SET_MAC_TIMEOUT);
@@ -195,7 +195,7 @@ pub(crate) fn set_mac(links: &Handle, index: u32, mac: MacAddr) -> Result<(), Er
             return Ok(());
         }
         if !link.up && !cycled {
-            // A driver that is busy is asked for the address again first.
+            // If the driver is busy, the address is tried again first.
             match links.set_up(index, true) {
                 Ok(()) => {
                     set_up(links, index, false)?;
@@ -224,19 +224,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_address_goes_be_it_with_another_or_with_the_link() {
+    fn every_permanent_address_is_removed() {
         let node = thread::spawn(|| {
             #[expect(clippy::disallowed_methods, reason = "the thread ends there")]
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
             let links = Handle::open().unwrap();
             let lo = links.link(&"lo".parse().unwrap()).unwrap();
-            let home = HostLinkState::from_go_state("lo".parse().unwrap(), None, Some(lo.mtu));
+            let state = HostLinkState::from_go_state("lo".parse().unwrap(), None, Some(lo.mtu));
             links.set_up(lo.index, true).unwrap();
-            // The second goes with the first, and IPv6's when the link goes down.
+            // The kernel removes the second with the first, and the IPv6 address when the link goes down.
             for address in ["10.0.0.1/24", "10.0.0.2/24", "fd00::5/64"] {
                 links.add_address(lo.index, address.parse().unwrap()).unwrap();
             }
-            home.restore_link(&links, &links.link_by_index(lo.index).unwrap()).unwrap();
+            state.restore_link(&links, &links.link_by_index(lo.index).unwrap()).unwrap();
             assert!(links.addresses(lo.index).unwrap().is_empty());
             assert!(!links.link_by_index(lo.index).unwrap().up);
         });

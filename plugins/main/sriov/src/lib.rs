@@ -1,9 +1,9 @@
-//! `sriov`: a VF of a NIC into the pod, configured, and back as it was.
+//! `sriov`: moves a VF of a NIC into the pod, configures it, and returns it to its former state.
 //!
-//! Read [`add`] first. A VF is claimed ([`state::claim`]), so that nobody else takes it and a late DEL knows that
-//! it is not its own any more; configured through its PF ([`vf_settings`]); and moved into the pod
-//! ([`link_move`]). Each of these is a change that can be taken back, wherever the VF is by then: in the pod,
-//! on its way home from a namespace that died, or at home under a strange name.
+//! Read [`add`] first. A VF is claimed ([`state::claim`]), so that no other attachment gets it and a late DEL detects
+//! that it has a new owner; configured through its PF ([`vf_settings`]); and moved into the pod ([`link_move`]).
+//! Each of these is a change that can be reverted, regardless of where the VF is by then: in the pod, returning to the
+//! host from a namespace that was deleted, or on the host under another name.
 
 #![forbid(unsafe_code)]
 
@@ -45,14 +45,14 @@ impl JournaledPlugin for SriovPlugin {
         add::add(node, request)
     }
 
-    /// The pod may be the Go plugin's; if it is nobody's, the IPAM plugin is told all the same. As in ADD,
-    /// addresses are free only when nobody answers to them any more, but a dhcp client needs the link.
+    /// The pod may be the Go plugin's. The IPAM plugin's DEL is called in any case: after the link has left the pod, as
+    /// addresses must not be released while a link uses them, but before if it needs the link, as `dhcp` does.
     fn del_without_journal(&self, node: &Node, request: &DelRequest<'_>) -> Result<(), Error> {
         let needs_link = delegate::needs_link(&request.common).unwrap_or(false);
         let early = needs_link.then(|| delegate::del(request, node));
-        let taken_back = go_plugin::revert_go_attachment(request, node);
+        let reverted = go_plugin::revert_go_attachment(request, node);
         early.unwrap_or_else(|| delegate::del(request, node))?;
-        Ok(taken_back?)
+        Ok(reverted?)
     }
 
     fn check(&self, node: &Node, request: &CheckRequest<'_>) -> Result<(), Error> {
@@ -70,9 +70,9 @@ impl JournaledPlugin for SriovPlugin {
             exclusive_rdma::require_exclusive_mode(node).map_err(not_available)?;
         }
         delegate::status(request, node)?;
-        // Which VF is the device plugin's decision; without a fixed one there must be any.
-        let there =
+        // The device plugin chooses the VF. If the configuration has none, the node must have at least one.
+        let exists =
             device.map_or_else(|| HostVf::any_exists(node), |pci| HostVf::exists(node, pci).map(drop));
-        there.map_err(not_available)
+        exists.map_err(not_available)
     }
 }

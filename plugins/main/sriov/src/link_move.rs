@@ -1,4 +1,4 @@
-//! A VF's link into the pod and home again, as a change that can be taken back.
+//! The move of a VF's link to the pod, as a change that can be reverted.
 
 use std::{fmt, path::PathBuf, time::Duration};
 
@@ -19,38 +19,39 @@ use crate::{
     vf::{host_link, is_claimed_by_other, may_have_link, wait_for_host_link},
 };
 
-/// How long DEL waits for a VF to come home from a namespace that died: the kernel does that in the
-/// background, in a tenth of a second when it is idle.
+/// How long DEL waits for a VF to return from a namespace that was deleted. The kernel returns it in the background,
+/// within 0.1 s if it is idle.
 const LINK_RETURN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Most of them are home by then.
+/// How long DEL waits before it searches other namespaces. Most VFs have returned by then.
 const QUICK_RETURN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How often a pod may give its VF new names while it is to go home. As a rule nothing of it runs any more.
+/// How often a pod may add new names to its VF during the move to the host. Normally no process of it runs any more.
 const MAX_RENAME_ATTEMPTS: usize = 20;
 
-/// A VF's link was moved into a pod. It is known again by its PCI address, wherever it is.
+/// The change that a VF's link was moved to a pod. The link is identified by its PCI address, in any namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LinkMove {
     owner: Attachment,
     vf: PciAddress,
     ifname: LinkName,
-    /// Its index in the pod: its own, if that is above those of the links that were there first. Not known of a pod that
-    /// another program attached.
+    /// Its index in the pod: its own, if that is above those of the links that were there first. Unknown for an
+    /// attachment of the Go plugin.
     pod_index: Option<u32>,
     netns: PathBuf,
-    /// Absent if that namespace was gone when this was written down.
+    /// `None` if that namespace was already gone when this was recorded.
     netns_id: Option<NetNsId>,
-    /// How it was at home.
-    home: HostLinkState,
+    /// The state of the link on the host before the move.
+    #[serde(rename = "home")]
+    host_state: HostLinkState,
 }
 
 impl LinkMove {
-    /// The move that an ADD will make.
+    /// Returns the move that an ADD will make.
     ///
     /// # Errors
-    /// If the pod's links cannot be looked at.
+    /// If the pod's links, or the link's settings, cannot be read.
     pub(crate) fn of(
         request: &AddRequest<'_>,
         node: &Node,
@@ -61,7 +62,7 @@ impl LinkMove {
         let ifname = request.attachment.ifname.clone();
         let highest = pod.links.links()?.iter().map(|link| link.index).max().unwrap_or_default();
         let own = Some(link.index).filter(|own| *own > highest);
-        let home = HostLinkState::of(node, vf, link)?;
+        let host_state = HostLinkState::of(node, vf, link)?;
         Ok(Self {
             owner: request.attachment.clone(),
             vf,
@@ -69,16 +70,16 @@ impl LinkMove {
             pod_index: own.or_else(|| indexes_above(highest).next()),
             netns: request.netns.clone(),
             netns_id: Some(pod.id()),
-            home,
+            host_state,
         })
     }
 
-    /// The move that another program made, by what it noted.
+    /// Returns the move that the Go plugin made, by the state that it saved.
     pub(crate) fn from_go_state(
         owner: &Attachment,
         vf: PciAddress,
         pod: Option<&NetNs>,
-        home: HostLinkState,
+        host_state: HostLinkState,
     ) -> Self {
         Self {
             owner: owner.clone(),
@@ -87,38 +88,38 @@ impl LinkMove {
             pod_index: None,
             netns: pod.map(|pod| pod.path().to_owned()).unwrap_or_default(),
             netns_id: pod.map(NetNs::id),
-            home,
+            host_state,
         }
     }
 
-    /// Moves `link` into the pod, under the pod's name for it, and returns it as it is there.
+    /// Moves `link` into the pod under the name `CNI_IFNAME`, and returns the link in the pod.
     ///
     /// # Errors
     /// If the kernel refuses.
     pub(crate) fn move_to_pod(&self, node: &Node, pod: &PodNetns, link: &Link) -> Result<Link, Error> {
         let links = node.links()?;
-        // They are noted. One that a link of the pod has would keep it from going, and one that is the pod's name for it
-        // from having that.
+        // They are in the journal. An altname that a link of the pod has would block the move, and one that equals
+        // `CNI_IFNAME` would block the rename.
         if !link.altnames.is_empty() {
             links.remove_altnames(link.index)?;
         }
         let mut moved = links.move_link(link.index, &pod.netns, &self.ifname, self.pod_index);
         if matches!(&moved, Err(rtnl::Error::Netlink(e)) if e.errno() == Some(Errno::EBUSY)) {
-            // Another link was quicker. The kernel chooses one; the link is known by its device too.
+            // Another link took the index first. The kernel chooses one; the link is identified by its device too.
             moved = links.move_link(link.index, &pod.netns, &self.ifname, None);
         }
         moved?;
         Ok(pod.links.link(&self.ifname)?)
     }
 
-    /// The move as it was made, if the link has another index in the pod than it was to have: kernels before 5.13
-    /// choose it themselves.
+    /// Returns the move with the link's actual index in the pod, if that differs: kernels before 5.13 choose it
+    /// themselves.
     pub(crate) fn with_actual_index(&self, link: &Link) -> Option<Self> {
-        let arrived = Self { pod_index: Some(link.index), ..self.clone() };
-        (arrived != *self).then_some(arrived)
+        let actual = Self { pod_index: Some(link.index), ..self.clone() };
+        (actual != *self).then_some(actual)
     }
 
-    /// Brings the link home and makes it as it was, unless the VF is another attachment's by now.
+    /// Returns the link to the host and restores its state, unless the VF belongs to another attachment by now.
     pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
         if is_claimed_by_other(node, self.vf, &self.owner)? {
             return Ok(());
@@ -131,9 +132,9 @@ impl LinkMove {
             self.move_to_host(pod, &link)?;
         }
         if let Some(link) = host_link(node, self.vf)? {
-            return self.home.restore(node, &link);
+            return self.host_state.restore(node, &link);
         }
-        // The VF itself is gone, or a user-space driver or none has it now: there is no link to restore.
+        // The VF is gone, or is bound to a user-space driver or none: there is no link to restore.
         if !may_have_link(node, self.vf)? {
             return Ok(());
         }
@@ -144,23 +145,23 @@ impl LinkMove {
             link => link,
         };
         match returned {
-            Some(link) => self.home.restore(node, &link),
+            Some(link) => self.host_state.restore(node, &link),
             None if !node.sysfs.has(&Function::Pci(self.vf))? => Ok(()),
             None => Err(SriovError::NotReturned { vf: self.vf, waited: LINK_RETURN_TIMEOUT }.into()),
         }
     }
 
-    /// Brings the link home from wherever the pod moved it on to, if it is in a namespace that something holds.
+    /// Searches all namespaces in use for the link, which the pod may have moved on, and returns it to the host.
     fn move_to_host_from_any(&self, node: &Node) -> Result<(), Error> {
         for netns in other_netns()? {
-            // One that ends meanwhile gives the link back by itself.
+            // If the namespace ends meanwhile, the kernel returns the link.
             let Ok(pod) = PodNetns::of(netns) else { continue };
             let device = self.vf.to_string();
             let links = pod.links.links().unwrap_or_default();
             let Some(link) = links.into_iter().find(|link| link.device.as_ref() == Some(&device)) else {
                 continue;
             };
-            warn!(vf = %self.vf, netns = %pod.id(), "the pod moved the VF on to another namespace");
+            warn!(vf = %self.vf, netns = %pod.id(), "the pod moved the VF to another network namespace");
             return match self.move_to_host(&pod, &link) {
                 Err(_) if host_link(node, self.vf)?.is_some() => Ok(()),
                 moved => moved,
@@ -169,19 +170,19 @@ impl LinkMove {
         Ok(())
     }
 
-    /// The pod, if it lives.
+    /// Opens the pod's namespace, if it still exists.
     fn pod(&self) -> Result<Option<PodNetns>, Error> {
         self.netns_id.map_or(Ok(None), |id| PodNetns::find(&self.netns, id))
     }
 
-    /// Whether a link is the VF's, as far as the kernel tells: before Linux 5.14 only that it is a physical one.
+    /// Whether a link may be the VF's. Kernels before 5.14 only report that it is a physical one.
     fn may_be(&self, link: &Link) -> bool {
         link.device.as_ref().map_or(link.kind.is_none(), |is| *is == self.vf.to_string())
     }
 
-    /// The VF's link among a pod's, known by its device or, before Linux 5.14, by its index or name. It is not at home,
-    /// so on such a kernel the physical link that has its name in the pod is it, unless another of the pod's VFs has
-    /// been given that.
+    /// Finds the VF's link in a pod by its device or, before Linux 5.14, by its index or name. On such a kernel the
+    /// physical link that has its name in the pod is taken for it, because it is not on the host. That is wrong only if
+    /// the pod has given its name to another VF.
     fn find(&self, links: &Handle) -> Result<Option<Link>, Error> {
         let ours = |link: &Link| self.may_be(link);
         let expected = self.pod_index.map(|index| links.find_link_by_index(index)).transpose()?.flatten();
@@ -196,58 +197,58 @@ impl LinkMove {
     }
 
     fn move_to_host(&self, pod: &PodNetns, link: &Link) -> Result<(), Error> {
-        let home = NetNs::current()?;
-        if let Err(error) = self.home.restore_mac(&pod.links, link) {
-            // At home it is tried again; here it must not keep the link from going.
-            warn!(%error, vf = %self.vf, "the VF's address could not be restored in the pod");
+        let host = NetNs::current()?;
+        if let Err(error) = self.host_state.restore_mac(&pod.links, link) {
+            // It is tried again on the host; the link must be moved anyway.
+            warn!(%error, vf = %self.vf, "failed to restore the VF's MAC address in the pod");
         }
-        self.move_named(pod, &home, link)
+        self.move_named(pod, &host, link)
     }
 
-    /// Its other names are the pod's; at home it gets back what it had. The kernel moves no link with an altname that is
-    /// taken where it goes, and older ones make two links of one name.
-    fn move_named(&self, pod: &PodNetns, home: &NetNs, link: &Link) -> Result<(), Error> {
+    /// Moves the link without its altnames, which are the pod's; the former ones are restored on the host. The kernel does
+    /// not move a link with an altname that exists in the target namespace, and older ones then create two links of one name.
+    fn move_named(&self, pod: &PodNetns, host: &NetNs, link: &Link) -> Result<(), Error> {
         let mut altnames = !link.altnames.is_empty();
         for _ in 0..MAX_RENAME_ATTEMPTS {
             if altnames && let Err(error) = pod.links.remove_altnames(link.index) {
-                warn!(%error, vf = %self.vf, "the names that the pod gave the VF could not be taken away");
+                warn!(%error, vf = %self.vf, "failed to remove the altnames that the pod added to the VF");
             }
-            let taken = match self.move_with_former_name(pod, home, link) {
+            let taken = match self.move_with_former_name(pod, host, link) {
                 Err(error) if error.is_exists() => error,
                 moved => return Ok(moved?),
             };
-            // The kernel moves first and renames second: it may have arrived under the name it had in the pod.
+            // The kernel moves first and renames second: the link may be on the host under the name it had in the pod.
             let Some(link) = pod.links.find_link_by_index(link.index)? else { return Ok(()) };
             altnames = !link.altnames.is_empty();
             if !altnames {
-                warn!(error = %taken, vf = %self.vf, "both its names are taken at home; it gets another");
-                return self.move_with_temporary_name(pod, home, &link);
+                warn!(error = %taken, vf = %self.vf, "both names of the VF are taken on the host: using another name");
+                return self.move_with_temporary_name(pod, host, &link);
             }
         }
         Err(SriovError::RenamedFaster(self.vf).into())
     }
 
-    fn move_with_former_name(&self, pod: &PodNetns, home: &NetNs, link: &Link) -> Result<(), rtnl::Error> {
-        let name = &self.home.name;
-        match pod.links.move_link(link.index, home, name, self.home.index()) {
+    fn move_with_former_name(&self, pod: &PodNetns, host: &NetNs, link: &Link) -> Result<(), rtnl::Error> {
+        let name = &self.host_state.name;
+        match pod.links.move_link(link.index, host, name, self.host_state.index()) {
             Err(rtnl::Error::Netlink(e)) if e.errno() == Some(Errno::EBUSY) => {
-                pod.links.move_link(link.index, home, name, None)
+                pod.links.move_link(link.index, host, name, None)
             }
             moved => moved,
         }
     }
 
-    fn move_with_temporary_name(&self, pod: &PodNetns, home: &NetNs, link: &Link) -> Result<(), Error> {
+    fn move_with_temporary_name(&self, pod: &PodNetns, host: &NetNs, link: &Link) -> Result<(), Error> {
         let any = "dev%d".parse().map_err(|source| SriovError::Nameless { vf: self.vf, source })?;
-        Ok(pod.links.move_link(link.index, home, &any, None)?)
+        Ok(pod.links.move_link(link.index, host, &any, None)?)
     }
 
-    /// Looks whether the link is in the pod under its name.
+    /// Checks that the link is in the pod under its name.
     pub(crate) fn verify(&self) -> Result<(), Error> {
         let Some(pod) = self.pod()? else {
             return Err(SriovError::NamespaceGone(self.netns.clone()).into());
         };
-        // By its name, not by the index: kernels before 5.13 choose that, and another VF may have got it.
+        // By its name, not by the index: kernels before 5.13 choose that, and another VF may have it.
         if pod.links.find_link(&self.ifname)?.is_some_and(|link| self.may_be(&link)) {
             return Ok(());
         }
@@ -263,7 +264,7 @@ impl LinkMove {
 
 impl fmt::Display for LinkMove {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "link of VF {} ({} at home, {} in ", self.vf, self.home.name, self.ifname)?;
+        write!(f, "link of VF {} ({} on the host, {} in ", self.vf, self.host_state.name, self.ifname)?;
         match self.netns_id {
             Some(id) => write!(f, "{id})"),
             None => f.write_str("a pod that is gone)"),

@@ -1,7 +1,7 @@
-//! What else a pod may set of its VF's link, as it was at home and is to be again.
+//! The other settings of a VF's link that a pod can change, and that are restored on the host.
 //!
-//! A link takes all of it along from one network namespace to the next. Three parts of the kernel keep it: the link itself, its
-//! driver, and the polling of its queues.
+//! A link keeps them when it moves to another network namespace. Three parts of the kernel hold them: the link itself, its
+//! driver, and the NAPI instances of its queues.
 
 use ethtool::DriverSettings;
 use identifiers::LinkName;
@@ -23,12 +23,12 @@ pub(crate) struct VfLinkSettings {
 }
 
 impl VfLinkSettings {
-    /// Those of a link that is at home.
+    /// Returns the settings of a link that is on the host. Settings of the driver that cannot be read are left out.
     ///
     /// # Errors
-    /// If the kernel does not tell.
+    /// Currently none.
     pub(crate) fn of(node: &Node, link: &Link) -> Result<Self, Error> {
-        // One that cannot be written is none that an ioctl or a path can have.
+        // An ioctl and a sysfs path need a valid name.
         let name: Option<LinkName> = link.name.parse().ok();
         let of_name = |name: LinkName| {
             let driver = ethtool::EthtoolSocket::open().and_then(|socket| socket.driver_settings(&name));
@@ -38,10 +38,10 @@ impl VfLinkSettings {
         Ok(Self { link: link.settings.clone(), driver, napi })
     }
 
-    /// Takes the programs off a link that is at home: first of all, for they forbid much of what comes then.
+    /// Removes the XDP programs from a link that is on the host. This must be first, because they block other changes.
     ///
     /// # Errors
-    /// If somebody still holds one there: the next pod's packets would go through it.
+    /// If a process still holds one on the link: it would see the packets of the next pod.
     pub(crate) fn remove_programs(&self, node: &Node, link: &Link) -> Result<(), Error> {
         match node.links()?.remove_programs(link.index, &link.settings, &self.link) {
             Err(rtnl::Error::Netlink(error)) if error.errno() == Some(Errno::EBUSY) => {
@@ -51,19 +51,19 @@ impl VfLinkSettings {
         }
     }
 
-    /// Gives a link that is at home these settings again.
+    /// Restores these settings of a link that is on the host.
     ///
     /// # Errors
-    /// If the kernel refuses those of the link itself. A driver that refuses what it had keeps no pod from going.
+    /// If the kernel refuses those of the link itself. If the driver refuses its former settings, a warning is logged.
     pub(crate) fn restore(&self, node: &Node, link: &Link) -> Result<(), Error> {
         if let Ok(name) = link.name.parse() {
             let driver =
                 ethtool::EthtoolSocket::open().and_then(|it| it.restore_driver_settings(&name, &self.driver));
             if let Err(error) = driver {
-                warn!(%error, "a setting of the VF's driver is as the pod left it");
+                warn!(%error, "failed to restore a setting of the VF's driver");
             }
             if let Err(error) = node.sysfs.restore_napi_settings(&name, &self.napi) {
-                warn!(%error, "the polling of the VF's queues is as the pod left it");
+                warn!(%error, "failed to restore the NAPI settings of the VF's queues");
             }
         }
         Ok(node.links()?.restore_settings(link.index, &link.settings, &self.link)?)

@@ -1,4 +1,4 @@
-//! A VF as the node has it.
+//! A VF in the host namespace.
 
 use std::time::Duration;
 
@@ -11,34 +11,34 @@ use sysfs::Function;
 
 use crate::error::SriovError;
 
-/// How long a VF may be on its way home from a namespace that died. The kernel does it in the background.
+/// How long a VF may take to return from a namespace that was deleted. The kernel returns it in the background.
 const VF_RETURN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Drivers that give a VF to user space: it has no link.
+/// Drivers that pass a VF to user space, so that it has no link.
 const USER_SPACE_DRIVERS: [&str; 3] = ["vfio-pci", "uio_pci_generic", "igb_uio"];
 
-/// A VF at home on the node.
+/// A VF whose link is in the host namespace, or which has none.
 pub(crate) struct HostVf {
     pub(crate) pci: PciAddress,
     pub(crate) pf: VfParent,
     pub(crate) index: VfIndex,
-    /// Its link; `None` if a user-space driver has it.
+    /// Its link; `None` if it is bound to a user-space driver.
     pub(crate) link: Option<Link>,
-    /// What its PF says about it.
+    /// Its settings on the PF (`IFLA_VFINFO_LIST`).
     pub(crate) settings: VfSettings,
 }
 
-/// A VF's PF.
+/// The PF of a VF.
 pub(crate) struct VfParent {
     pub(crate) pci: PciAddress,
     pub(crate) link: Link,
 }
 
 impl VfParent {
-    /// The PF of a PCI address, with the settings of one of its VFs.
+    /// Returns the PF of a PCI address, with the settings of one of its VFs.
     ///
     /// # Errors
-    /// If it has no link on the node, or no such VF.
+    /// If it has no link on the host, or no such VF.
     pub(crate) fn find(node: &Node, pci: PciAddress, index: VfIndex) -> Result<(Self, VfSettings), Error> {
         let name = node.sysfs.pf_link(pci)?;
         let (link, vfs) = node.links()?.pf(&name)?;
@@ -49,10 +49,10 @@ impl VfParent {
 }
 
 impl HostVf {
-    /// Looks whether a PCI address is a VF's, and returns its PF's.
+    /// Checks that a PCI address is a VF's, and returns its PF's.
     ///
     /// # Errors
-    /// That there is no such function, or that it is no VF.
+    /// If there is no such function, or it is not a VF.
     pub(crate) fn exists(node: &Node, pci: PciAddress) -> Result<PciAddress, Error> {
         if !node.sysfs.has(&Function::Pci(pci))? {
             let msg =
@@ -63,28 +63,28 @@ impl HostVf {
         }
         node.sysfs.pf_of(pci)?.ok_or_else(|| {
             let msg = format!(
-                "deviceID: failed to get VF information: PCI device {pci} is no VF (it has no physfn)"
+                "deviceID: failed to get VF information: PCI device {pci} is not a VF (it has no physfn)"
             );
             CniError::config(msg).into()
         })
     }
 
-    /// Looks whether the node has any VF.
+    /// Checks that the node has at least one VF.
     ///
     /// # Errors
-    /// That it has none.
+    /// If it has none.
     pub(crate) fn any_exists(node: &Node) -> Result<(), Error> {
         if node.sysfs.any_vf()?.is_some() {
             return Ok(());
         }
-        let details = "make some, with the SR-IOV operator or in /sys/class/net/<PF>/device/sriov_numvfs";
+        let details = "create VFs with the SR-IOV operator or in /sys/class/net/<PF>/device/sriov_numvfs";
         Err(CniError::config("no VF exists on this node").with_details(details).into())
     }
 
-    /// Finds a VF that is at home, or about to be.
+    /// Finds a VF that is on the host, or is returning to it.
     ///
     /// # Errors
-    /// That it is no VF, has no link, or is somewhere else.
+    /// If it is not a VF, has no link, or is in another namespace.
     pub(crate) fn find(node: &Node, pci: PciAddress) -> Result<Self, Error> {
         let pf = Self::exists(node, pci)?;
         let index = node.sysfs.vf_index(pci)?;
@@ -112,8 +112,8 @@ impl HostVf {
     }
 }
 
-/// Refuses an InfiniBand VF. Its network device is IP over InfiniBand, which belongs to its RDMA device: the kernel removes
-/// it when that moves to another namespace, and makes it anew in the first one.
+/// Refuses an InfiniBand VF. Its network device is IP over InfiniBand, which belongs to its RDMA device: the kernel deletes
+/// it when that moves to another namespace, and creates another one in the host namespace.
 fn require_ethernet(pci: PciAddress, link: &Link) -> Result<(), Error> {
     if link.hardware != rtnl::INFINIBAND {
         return Ok(());
@@ -121,8 +121,8 @@ fn require_ethernet(pci: PciAddress, link: &Link) -> Result<(), Error> {
     Err(SriovError::IsInfiniBand { vf: pci, link: link.name.clone() }.into())
 }
 
-/// Refuses a VF that the node itself uses: moving it would take its addresses, or its place in a bond. What DHCP or a router
-/// gave it for a time is nobody's use of it: NetworkManager, or the kernel by itself, asks for some on every link that is up.
+/// Refuses a VF that the node itself uses: a move would remove its addresses, or its place in a bond. Temporary addresses
+/// of DHCP or a router do not count: NetworkManager, or the kernel, requests them on every link that is up.
 fn require_unused(node: &Node, pci: PciAddress, link: &Link) -> Result<(), Error> {
     let links = node.links()?;
     let used = match link.controller.map(|index| links.link_by_index(index)).transpose()? {
@@ -136,7 +136,7 @@ fn require_unused(node: &Node, pci: PciAddress, link: &Link) -> Result<(), Error
     Err(SriovError::NodeUsesIt { vf: pci, link: link.name.clone(), used }.into())
 }
 
-/// Whether another attachment has a VF: then nothing of it may be touched.
+/// Whether another attachment has a VF, which must then not be changed.
 pub(crate) fn is_claimed_by_other(node: &Node, vf: PciAddress, owner: &Attachment) -> Result<bool, Error> {
     Ok(claim::is_claimed_by_other(
         &node.state,
@@ -147,7 +147,7 @@ pub(crate) fn is_claimed_by_other(node: &Node, vf: PciAddress, owner: &Attachmen
     )?)
 }
 
-/// Whether a VF is there and bound to a driver that gives it a link.
+/// Whether a VF exists and is bound to a driver that creates a link.
 pub(crate) fn may_have_link(node: &Node, vf: PciAddress) -> Result<bool, Error> {
     let function = Function::Pci(vf);
     if !node.sysfs.has(&function)? {
@@ -157,32 +157,32 @@ pub(crate) fn may_have_link(node: &Node, vf: PciAddress) -> Result<bool, Error> 
     Ok(driver.is_some_and(|driver| !USER_SPACE_DRIVERS.contains(&driver.as_str())))
 }
 
-/// The link of a VF, if it is in the node's namespace.
+/// Returns the link of a VF, if it is in the host namespace.
 pub(crate) fn host_link(node: &Node, pci: PciAddress) -> Result<Option<Link>, Error> {
     let function = Function::Pci(pci);
     if !node.sysfs.has(&function)? {
         return Ok(None);
     }
-    // Not by its name: a pod may have given it one that cannot be written.
+    // Not by its name: a pod may have given it a name that is not valid UTF-8.
     let Some(index) = node.sysfs.link_index(&function)? else { return Ok(None) };
     Ok(node.links()?.find_link_by_index(index)?)
 }
 
-/// Waits for a VF that is on its way home; `None` if it does not come within `patience`.
+/// Waits for a VF that is returning to the host; `None` if it does not return within `timeout`.
 pub(crate) fn wait_for_host_link(
     node: &Node,
     pci: PciAddress,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Option<Link>, Error> {
-    let wait = |source| Error::Wait { what: "a VF to come home", source };
+    let wait = |source| Error::Wait { what: "a VF to return to the host", source };
     let events = rtnl::events(false).map_err(wait)?;
-    let deadline = node.budget.until("a VF to come home", patience);
+    let deadline = node.budget.until("a VF to return to the host", timeout);
     loop {
         let link = host_link(node, pci)?;
         if link.is_some() || deadline.has_passed() || !node.sysfs.has(&Function::Pci(pci))? {
             return Ok(link);
         }
-        // sysfs has the name a moment after the event: look again soon.
+        // sysfs has the link shortly after the event, so check again soon.
         events.wait(deadline.at(), Duration::from_millis(20)).map_err(wait)?;
     }
 }

@@ -1,4 +1,4 @@
-//! A VF's settings on its PF, as a change that can be taken back.
+//! A VF's settings on its PF, as a change that can be reverted.
 
 use std::fmt;
 
@@ -15,22 +15,21 @@ use crate::{
     vf::{HostVf, VfParent, is_claimed_by_other},
 };
 
-/// A VF was configured through its PF.
+/// The change that a VF was configured through its PF.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VfConfigured {
     owner: Attachment,
     vf: PciAddress,
     pf: PciAddress,
     index: VfIndex,
-    /// What is set, in the order in which it is.
+    /// The new values, in the order in which they are set.
     set: Vec<VfSetting>,
-    /// What brings the former settings back.
+    /// The former values.
     restore: Vec<VfSetting>,
 }
 
 impl VfConfigured {
-    /// The changes that an ADD will make. What the VF has already, and what the configuration does not
-    /// mention, is left alone.
+    /// Returns the changes that an ADD will make: the configured settings that differ from the VF's current ones.
     pub(crate) fn of(owner: &Attachment, vf: &HostVf, conf: &SriovConf) -> Self {
         let now = &vf.settings;
         let mut wanted = Vec::new();
@@ -48,7 +47,7 @@ impl VfConfigured {
         Self { owner: owner.clone(), vf: vf.pci, pf: vf.pf.pci, index: vf.index, set, restore }
     }
 
-    /// The changes that another program made, by what brings the former settings back.
+    /// Returns the changes that the Go plugin made, by the former values.
     pub(crate) fn from_go_state(
         owner: &Attachment,
         vf: PciAddress,
@@ -59,17 +58,17 @@ impl VfConfigured {
         Self { owner: owner.clone(), vf, pf, index, set: Vec::new(), restore }
     }
 
-    /// Makes the changes.
+    /// Sets the new values.
     ///
     /// # Errors
-    /// The first that the driver refused, by name.
+    /// The first setting that the driver refused, by its key.
     pub(crate) fn apply(&self, node: &Node, pf: &VfParent) -> Result<(), Error> {
-        let apart = self.set_in_one_message(node, pf, &self.set)?;
-        apart.iter().try_for_each(|change| self.set_one(node, pf, *change))
+        let remaining = self.set_in_one_message(node, pf, &self.set)?;
+        remaining.iter().try_for_each(|change| self.set_one(node, pf, *change))
     }
 
-    /// Makes changes by one message, and returns those that are to be made one by one: a refusal does not name its
-    /// setting, and a driver that resets the VF for the first refuses the next.
+    /// Sets values by one message, and returns those that must be set one by one: a netlink error does not contain the
+    /// setting, and a driver that resets the VF for the first setting refuses the next.
     fn set_in_one_message(
         &self,
         node: &Node,
@@ -106,12 +105,12 @@ impl VfConfigured {
         Ok(retry_while_busy(|| links.set_vf(pf.link.index, self.index, change))?)
     }
 
-    /// Brings the former settings back, unless the VF is another attachment's by now.
+    /// Restores the former values, unless the VF belongs to another attachment by now.
     pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
         if self.restore.is_empty() || is_claimed_by_other(node, self.vf, &self.owner)? {
             return Ok(());
         }
-        // With the PF's VFs, or the PF itself, the settings are gone.
+        // If the VF is gone, so are its settings.
         if !node.sysfs.has(&Function::Pci(self.vf))? {
             return Ok(());
         }
@@ -119,14 +118,14 @@ impl VfConfigured {
         let changed: Vec<_> = self.restore.iter().filter(|it| !it.is_in_place(&now)).copied().collect();
         let mut result = Ok(());
         for change in self.set_in_one_message(node, &pf, &changed)? {
-            // Kept going: one setting that cannot be restored must not keep the others from it.
+            // Continue after a failure, so that the other settings are restored.
             result = result.and(self.restore_one(node, &pf, change));
         }
         result
     }
 
-    /// Not every driver (be2net, qede) knows a zero MAC for "the VF may choose"; then the former one is set
-    /// over the pod's, by [`crate::admin_mac`].
+    /// Restores one value. Some drivers (be2net, qede) refuse a zero MAC, which means "the VF may choose"; then
+    /// [`crate::admin_mac`] sets the former one instead.
     fn restore_one(&self, node: &Node, pf: &VfParent, change: VfSetting) -> Result<(), Error> {
         let restored = self.set_one(node, pf, change);
         match (&restored, change) {
@@ -139,7 +138,7 @@ impl VfConfigured {
         }
     }
 
-    /// Looks whether the settings are as they were made.
+    /// Checks that the VF still has the settings of ADD.
     pub(crate) fn verify(&self, node: &Node) -> Result<(), Error> {
         let (_, now) = VfParent::find(node, self.pf, self.index)?;
         match self.set.iter().find(|change| !change.is_in_place(&now)) {
@@ -152,7 +151,7 @@ impl VfConfigured {
     }
 }
 
-/// The configuration's key of a setting.
+/// Returns the configuration key of a setting.
 fn key(change: VfSetting) -> &'static str {
     match change {
         VfSetting::Vlan(VfVlanTag { proto: identifiers::VlanProto::Dot1Ad, .. }) => "vlanProto 802.1ad",
@@ -166,7 +165,7 @@ fn key(change: VfSetting) -> &'static str {
     }
 }
 
-/// The former tag; without one, no tag of the present protocol.
+/// Returns the former tag; without one, VLAN ID 0 with the protocol of the new tag.
 fn former_vlan(now: &VfSettings, wanted: VfVlanTag) -> VfSetting {
     VfSetting::Vlan(now.vlan.unwrap_or(VfVlanTag { id: identifiers::VlanId::NONE, ..wanted }))
 }

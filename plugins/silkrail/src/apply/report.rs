@@ -1,4 +1,4 @@
-//! What was found, done and left, told to people, and by the exit status.
+//! The text output and the exit status of `silkrail apply`.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use crate::{
     mode::print_change,
 };
 
-/// The worst of what happened.
+/// Returns the exit status of the most serious result.
 pub(crate) fn exit(report: &ApplyReport, detailed: bool) -> CommandExit {
     let timed_out = |failure: &provision::PfFailure| {
         matches!(failure.why, provision::PfFailureCause::Hardware(PciBackendError::TimedOut { .. }))
@@ -53,13 +53,13 @@ pub(crate) fn print(report: &ApplyReport, as_json: bool, out: &mut dyn Write) ->
         print_pf(report, pf, out)?;
     }
     for pf in report.left.pfs.iter().filter(|pf| !pf.steps.is_empty()) {
-        writeln!(out, "{} ({}): still to be done: {}", pf.name, pf.pci, pf.summary().join("; "))?;
+        writeln!(out, "{} ({}): still missing: {}", pf.name, pf.pci, pf.summary().join("; "))?;
     }
     if report.dry_run && report.has_changed() {
-        writeln!(out, "Nothing was done. To do it, run it again without --dry-run.")?;
+        writeln!(out, "Nothing was done. To apply it, run the command again without --dry-run.")?;
     }
     if !report.dry_run && report.has_changed() && report.is_right() {
-        writeln!(out, "next: silkrail doctor; then write address pools into /etc/silkrail/pools.d")?;
+        writeln!(out, "next: silkrail doctor; then create address pools in /etc/silkrail/pools.d")?;
     }
     Ok(())
 }
@@ -71,7 +71,10 @@ fn print_mode(mode: &ModeReport, dry_run: bool, out: &mut dyn Write) -> Result<(
         Some(done) => print_change(done, out)?,
         None if mode.is_right() => writeln!(out, "RDMA mode: {wanted}: nothing to do")?,
         None if dry_run => {
-            writeln!(out, "RDMA mode: to be set to {wanted}; it is {now}, and {next} after the next boot")?;
+            writeln!(
+                out,
+                "RDMA mode: would be set to {wanted}; it is {now}, and {next} after the next boot"
+            )?;
         }
         None => {}
     }
@@ -91,7 +94,7 @@ fn print_pf(report: &ApplyReport, pf: &PfPlan, out: &mut dyn Write) -> Result<()
             writeln!(out, "{head}: {}: nothing to do", provision::vfs(pf.vfs))?
         }
         (None, None) if report.dry_run => {
-            writeln!(out, "{head}: to be done:")?;
+            writeln!(out, "{head}: would be done:")?;
             pf.summary().iter().try_for_each(|step| writeln!(out, "  {step}"))?;
         }
         (None, None) => writeln!(out, "{head}: {}: done", provision::vfs(pf.vfs))?,
@@ -109,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dry_run_that_would_change_only_the_mode_says_so_by_its_exit_status() {
+    fn a_dry_run_that_would_change_only_the_mode_has_the_exit_status_of_a_change() {
         let report = |wanted| {
             let mode = ModeReport { wanted, now: Some(Shared), next_boot: Shared, done: None };
             ApplyReport { dry_run: true, rdma_mode: Some(mode), ..ApplyReport::default() }

@@ -1,4 +1,4 @@
-//! What `mode get` tells people.
+//! The text output of `silkrail mode get`.
 
 use std::io::Write;
 
@@ -10,9 +10,9 @@ use crate::exit::CommandError;
 pub(super) fn print(current: &CurrentMode, out: &mut dyn Write) -> Result<(), CommandError> {
     match (current.mode, current.source) {
         (Some(mode), Some(ModeSource::Netlink)) => {
-            writeln!(out, "now:        {mode} (the kernel, by netlink)")?
+            writeln!(out, "now:        {mode} (from the kernel, over netlink)")?
         }
-        (Some(mode), _) => writeln!(out, "now:        {mode} (the kernel's parameter in /sys)")?,
+        (Some(mode), _) => writeln!(out, "now:        {mode} (from the kernel's parameter in /sys)")?,
         (None, _) => writeln!(out, "now:        RDMA not available: ib_core is not loaded")?,
     }
     let NextBootMode { mode, file, by, .. } = &current.next_boot;
@@ -26,7 +26,7 @@ pub(super) fn print(current: &CurrentMode, out: &mut dyn Write) -> Result<(), Co
     if let (false, Some(now)) = (current.agree, current.mode) {
         writeln!(
             out,
-            "They differ. To keep {now}: silkrail mode set {now} --persist. To have {mode} now: reboot."
+            "They differ. To keep {now}: silkrail mode set {now} --persist. To change to {mode}: reboot."
         )?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What `mode set` tells people.
+//! The text output of `silkrail mode set`.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ pub(crate) fn print(change: &ModeChange, out: &mut dyn Write) -> Result<(), Comm
     match change.outcome {
         ModeOutcome::NoChange => writeln!(out, "RDMA mode: {wanted}: no change")?,
         ModeOutcome::Changed if change.dry_run => {
-            writeln!(out, "RDMA mode: to be set to {wanted}; it is {was}")?
+            writeln!(out, "RDMA mode: would be set to {wanted}; it is {was}")?
         }
         ModeOutcome::Changed => writeln!(out, "RDMA mode: {wanted} (was {was})")?,
         ModeOutcome::AtLoad => {
@@ -21,7 +21,7 @@ pub(crate) fn print(change: &ModeChange, out: &mut dyn Write) -> Result<(), Comm
     }
     if let Some(PersistedMode { file, changed }) = &change.persisted {
         let how = match (*changed, change.dry_run) {
-            (true, true) => "to be written",
+            (true, true) => "would be written",
             (true, false) => "written",
             (false, _) => "no change",
         };
@@ -32,7 +32,7 @@ pub(crate) fn print(change: &ModeChange, out: &mut dyn Write) -> Result<(), Comm
         writeln!(out, "note: {note}")?;
     }
     if change.dry_run {
-        writeln!(out, "Nothing was done. To do it, run it again without --dry-run.")?;
+        writeln!(out, "Nothing was done. To apply it, run the command again without --dry-run.")?;
     }
     Ok(())
 }
@@ -47,8 +47,8 @@ fn print_namespaces(change: &ModeChange, out: &mut dyn Write) -> Result<(), Comm
         writeln!(out, "  … and {} more", count - shown.len())?;
     }
     if *count == 0 {
-        let why = "one may be dying (run this again) or be held by a socket";
-        writeln!(out, "  none in /proc: {why}; and is this shell in the host's network namespace?")?;
+        let why = "one may still be shutting down (run the command again) or be held open by a socket";
+        writeln!(out, "  none in /proc: {why}; or this shell is not in the host's network namespace")?;
     }
     let wanted = change.wanted;
     match (&change.persisted, &change.overruled) {
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_says_what_is_in_the_way_and_what_to_do() {
+    fn a_refusal_reports_its_cause_and_a_remedy() {
         let change = ModeChange {
             outcome: ModeOutcome::RebootRequired,
             dry_run: false,

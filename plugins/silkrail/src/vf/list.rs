@@ -1,4 +1,4 @@
-//! PFs and VFs, and who uses them.
+//! The table of PFs and VFs, and what uses them.
 
 use std::io::Write;
 

@@ -75,7 +75,7 @@ mod tests {
     /// Runs in a separate thread: privileges are dropped for that thread and for those that it starts.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "the calls must fail")]
-    fn what_root_can_do_without_capabilities_it_cannot() {
+    fn cannot_do_what_root_can_do_without_capabilities() {
         let dir = tempfile::tempdir().unwrap();
         let [file, socket_path, fifo] = ["file", "socket", "fifo"].map(|name| dir.path().join(name));
         fs::write(&file, "text").unwrap();

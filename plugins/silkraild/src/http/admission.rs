@@ -1,5 +1,5 @@
-//! Who is let in: who has a login of the web configuration, or a token that the Kubernetes API lets read. Where neither is asked
-//! for, everybody is.
+//! Authentication of requests: by a login of the web configuration, or by a token that the Kubernetes API accepts. If neither
+//! is configured, every request is accepted.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -11,27 +11,27 @@ use super::{
     token_review_queue::{self, TokenReviewQueue, Undecided},
 };
 
-/// What is asked of clients.
+/// Authenticates requests by the configured methods.
 #[derive(Debug, Clone)]
 pub(super) struct Authenticator {
     logins: LoginQueue,
     tokens: Option<TokenReviewQueue>,
 }
 
-/// Whether somebody is let in.
+/// The result of the authentication and authorization of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AuthDecision {
     Yes,
-    /// They have to say who they are, in one of these ways.
+    /// No valid credentials; these methods are configured. Status 401.
     Unauthenticated {
         login: bool,
         token: bool,
     },
-    /// They may not read this.
+    /// The token is valid, but its user cannot get the path. Status 403.
     Forbidden,
-    /// Nobody can say now.
+    /// The API server did not review the token. Status 503.
     Unknown,
-    /// Nobody asks now.
+    /// The rate limit of token reviews is reached. Status 429.
     TooOften,
 }
 
@@ -40,7 +40,7 @@ impl Authenticator {
         Self { logins: LoginQueue::new(), tokens }
     }
 
-    /// Whether who asks for a path may have it.
+    /// Decides whether a request for a path is accepted. `header` is the value of `Authorization`.
     pub(super) async fn authenticate(
         &self,
         web: &Arc<WebConfig>,

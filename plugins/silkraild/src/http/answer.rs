@@ -1,4 +1,4 @@
-//! What is answered to a request.
+//! The responses to requests.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use crate::{
     snapshot_encoding::SnapshotEncoding,
 };
 
-type HttpAnswer = Response<Full<Bytes>>;
+type HttpResponse = Response<Full<Bytes>>;
 
-/// Below this an answer goes as fast uncompressed.
+/// Minimum length of a compressed body, in bytes. Shorter ones are sent as fast uncompressed.
 const MIN_COMPRESSED_BYTES: usize = 8 * 1024;
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -28,30 +28,30 @@ const NOT_FOUND: &str = "not found; there are /, /metrics, /api/v1/node, /health
 const NO_HEALTH: &str = "not found; there are /healthz and /readyz\n";
 
 const UNREAD: &str =
-    "this address has connections that do not read what they were given; read, or close them\n";
+    "connections from this address have unread responses; read them, or close the connections\n";
 
 const FORBIDDEN: &str =
-    "the Kubernetes API does not let you get this path: a ClusterRole with nonResourceURLs would\n";
+    "forbidden: the user of the token cannot get this path; allow it by a ClusterRole with nonResourceURLs\n";
 
-const UNDECIDED: &str = "the Kubernetes API does not say whether you may; silkraild's log says why\n";
+const UNDECIDED: &str = "the Kubernetes API could not review the token; see the log of silkraild\n";
 
 const TOO_OFTEN: &str =
-    "the Kubernetes API was asked about too many tokens from this address, or from all; try again later\n";
+    "too many token reviews for this address, or for all addresses; try again later\n";
 
-/// How long somebody had better wait who has not read former answers, or of whom nobody says whether they may, in seconds.
+/// The value of `Retry-After` for clients with unread responses or a token that was not reviewed, in seconds.
 const RETRY_AFTER_SECONDS: &str = "5";
 
-/// Answers a request.
+/// Returns the response to a request, after authentication.
 pub(super) async fn to<B>(
     request: &Request<B>,
     service: &HttpEndpoint,
     connection: &Arc<Connection>,
-) -> HttpAnswer {
+) -> HttpResponse {
     connection.on_request();
     let web = service.web.current();
-    let who = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let credentials = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     let path = request.uri().path();
-    let mut answer = match service.admission.authenticate(&web, who, path, connection.source()).await {
+    let mut response = match service.admission.authenticate(&web, credentials, path, connection.source()).await {
         AuthDecision::Yes => admitted(request, service, connection).await,
         AuthDecision::Unauthenticated { login, token } => unauthenticated(connection, login, token),
         AuthDecision::Forbidden => plain(connection, StatusCode::FORBIDDEN, FORBIDDEN),
@@ -59,42 +59,42 @@ pub(super) async fn to<B>(
         AuthDecision::TooOften => later(plain(connection, StatusCode::TOO_MANY_REQUESTS, TOO_OFTEN)),
     };
     for (name, value) in &web.headers {
-        answer.headers_mut().entry(name).or_insert_with(|| value.clone());
+        response.headers_mut().entry(name).or_insert_with(|| value.clone());
     }
-    answer
+    response
 }
 
-fn unauthenticated(connection: &Arc<Connection>, login: bool, token: bool) -> HttpAnswer {
+fn unauthenticated(connection: &Arc<Connection>, login: bool, token: bool) -> HttpResponse {
     const BASIC: &str = "Basic realm=\"silkraild\", charset=\"UTF-8\"";
     const BEARER: &str = "Bearer realm=\"silkraild\"";
     let expected = match (login, token) {
-        (true, true) => "expected a name and a password, or a token of the Kubernetes API\n",
+        (true, true) => "expected a user name and password, or a token of the Kubernetes API\n",
         (false, true) => "expected a token of the Kubernetes API\n",
-        (_, false) => "expected a name and a password\n",
+        (_, false) => "expected a user name and password\n",
     };
-    let mut answer = plain(connection, StatusCode::UNAUTHORIZED, expected);
-    for way in [login.then_some(BASIC), token.then_some(BEARER)].into_iter().flatten() {
-        answer.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from_static(way));
+    let mut response = plain(connection, StatusCode::UNAUTHORIZED, expected);
+    for scheme in [login.then_some(BASIC), token.then_some(BEARER)].into_iter().flatten() {
+        response.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from_static(scheme));
     }
-    answer
+    response
 }
 
 async fn admitted<B>(
     request: &Request<B>,
     service: &HttpEndpoint,
     connection: &Arc<Connection>,
-) -> HttpAnswer {
+) -> HttpResponse {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        let answer = plain(connection, StatusCode::METHOD_NOT_ALLOWED, "expected GET or HEAD\n");
-        return with(answer, header::ALLOW, "GET, HEAD");
+        let response = plain(connection, StatusCode::METHOD_NOT_ALLOWED, "expected GET or HEAD\n");
+        return with(response, header::ALLOW, "GET, HEAD");
     }
-    let (readings, port) = (&service.readings, service.port);
+    let (snapshots, port) = (&service.snapshots, service.port);
     match (request.uri().path(), port) {
-        ("/healthz", _) => healthy(readings, connection),
-        ("/readyz", _) => ready(readings, connection),
+        ("/healthz", _) => healthy(snapshots, connection),
+        ("/readyz", _) => ready(snapshots, connection),
         (_, ListenerRole::Health) => plain(connection, StatusCode::NOT_FOUND, NO_HEALTH),
-        ("/metrics", _) => metrics(request.headers(), readings, connection).await,
-        ("/api/v1/node", _) => node(request.headers(), readings, connection).await,
+        ("/metrics", _) => metrics(request.headers(), snapshots, connection).await,
+        ("/api/v1/node", _) => node(request.headers(), snapshots, connection).await,
         (path, _) => match PageFile::at(path) {
             Some(found) => file(found, connection),
             None => plain(connection, StatusCode::NOT_FOUND, NOT_FOUND),
@@ -102,61 +102,61 @@ async fn admitted<B>(
     }
 }
 
-async fn metrics(headers: &HeaderMap, readings: &SnapshotClient, connection: &Arc<Connection>) -> HttpAnswer {
+async fn metrics(headers: &HeaderMap, snapshots: &SnapshotClient, connection: &Arc<Connection>) -> HttpResponse {
     let format = negotiate::format(headers);
-    let answer = text(headers, readings, connection, format.into()).await;
-    with(answer, header::VARY, "Accept, Accept-Encoding")
+    let response = text(headers, snapshots, connection, format.into()).await;
+    with(response, header::VARY, "Accept, Accept-Encoding")
 }
 
-async fn node(headers: &HeaderMap, readings: &SnapshotClient, connection: &Arc<Connection>) -> HttpAnswer {
-    let answer = text(headers, readings, connection, SnapshotEncoding::Node).await;
-    with(with(answer, header::CACHE_CONTROL, "no-store"), header::VARY, "Accept-Encoding")
+async fn node(headers: &HeaderMap, snapshots: &SnapshotClient, connection: &Arc<Connection>) -> HttpResponse {
+    let response = text(headers, snapshots, connection, SnapshotEncoding::Node).await;
+    with(with(response, header::CACHE_CONTROL, "no-store"), header::VARY, "Accept-Encoding")
 }
 
 async fn text(
     headers: &HeaderMap,
-    readings: &SnapshotClient,
+    snapshots: &SnapshotClient,
     connection: &Arc<Connection>,
     kind: SnapshotEncoding,
-) -> HttpAnswer {
-    let Some(text) = readings.text(kind, negotiate::scrape_timeout(headers)).await else {
-        return not_yet(connection);
+) -> HttpResponse {
+    let Some(text) = snapshots.text(kind, negotiate::scrape_timeout(headers)).await else {
+        return not_ready(connection);
     };
     let zip = text.plain.len() >= MIN_COMPRESSED_BYTES && negotiate::takes_gzip(headers);
     let number = text.number;
     let text = if zip { text.zipped().await } else { text.plain.clone() };
     let Ok(text) = connection.track_snapshot(number, text) else { return unread(connection) };
-    let answer = with(Response::new(Full::from(text)), header::CONTENT_TYPE, kind.content_type());
-    if zip { with(answer, header::CONTENT_ENCODING, "gzip") } else { answer }
+    let response = with(Response::new(Full::from(text)), header::CONTENT_TYPE, kind.content_type());
+    if zip { with(response, header::CONTENT_ENCODING, "gzip") } else { response }
 }
 
-fn healthy(readings: &SnapshotClient, connection: &Arc<Connection>) -> HttpAnswer {
-    if readings.is_responding() {
+fn healthy(snapshots: &SnapshotClient, connection: &Arc<Connection>) -> HttpResponse {
+    if snapshots.is_responding() {
         plain(connection, StatusCode::OK, "ok\n")
     } else {
         plain(
             connection,
             StatusCode::SERVICE_UNAVAILABLE,
-            "the process that reads the node has not answered for a minute\n",
+            "the reader process has not replied for a minute\n",
         )
     }
 }
 
-/// Ready from the first collection on.
-fn ready(readings: &SnapshotClient, connection: &Arc<Connection>) -> HttpAnswer {
-    if readings.has_snapshot() { plain(connection, StatusCode::OK, "ok\n") } else { not_yet(connection) }
+/// Ready once the first collection is complete.
+fn ready(snapshots: &SnapshotClient, connection: &Arc<Connection>) -> HttpResponse {
+    if snapshots.has_snapshot() { plain(connection, StatusCode::OK, "ok\n") } else { not_ready(connection) }
 }
 
-fn not_yet(connection: &Arc<Connection>) -> HttpAnswer {
-    plain(connection, StatusCode::SERVICE_UNAVAILABLE, "the first collection is not done yet\n")
+fn not_ready(connection: &Arc<Connection>) -> HttpResponse {
+    plain(connection, StatusCode::SERVICE_UNAVAILABLE, "the first collection is not complete yet\n")
 }
 
-fn unread(connection: &Arc<Connection>) -> HttpAnswer {
+fn unread(connection: &Arc<Connection>) -> HttpResponse {
     later(plain(connection, StatusCode::SERVICE_UNAVAILABLE, UNREAD))
 }
 
-/// A file of the page. It is asked for anew each time: it may be another version's by now.
-fn file(file: &'static PageFile, connection: &Arc<Connection>) -> HttpAnswer {
+/// Returns a file of the page. Browsers must revalidate it each time, because silkraild may have been upgraded.
+fn file(file: &'static PageFile, connection: &Arc<Connection>) -> HttpResponse {
     let headers = [
         (header::CONTENT_TYPE, file.kind),
         (header::CACHE_CONTROL, "no-cache"),
@@ -164,21 +164,21 @@ fn file(file: &'static PageFile, connection: &Arc<Connection>) -> HttpAnswer {
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
     ];
-    let answer = Response::new(Full::from(connection.track_static(Bytes::from_static(file.text.as_bytes()))));
-    headers.into_iter().fold(answer, |answer, (name, value)| with(answer, name, value))
+    let response = Response::new(Full::from(connection.track_static(Bytes::from_static(file.text.as_bytes()))));
+    headers.into_iter().fold(response, |response, (name, value)| with(response, name, value))
 }
 
-fn plain(connection: &Arc<Connection>, status: StatusCode, text: &'static str) -> HttpAnswer {
-    let mut answer = Response::new(Full::from(connection.track_static(Bytes::from_static(text.as_bytes()))));
-    *answer.status_mut() = status;
-    with(answer, header::CONTENT_TYPE, TEXT)
+fn plain(connection: &Arc<Connection>, status: StatusCode, text: &'static str) -> HttpResponse {
+    let mut response = Response::new(Full::from(connection.track_static(Bytes::from_static(text.as_bytes()))));
+    *response.status_mut() = status;
+    with(response, header::CONTENT_TYPE, TEXT)
 }
 
-fn later(answer: HttpAnswer) -> HttpAnswer {
-    with(answer, header::RETRY_AFTER, RETRY_AFTER_SECONDS)
+fn later(response: HttpResponse) -> HttpResponse {
+    with(response, header::RETRY_AFTER, RETRY_AFTER_SECONDS)
 }
 
-fn with(mut answer: HttpAnswer, name: HeaderName, value: &'static str) -> HttpAnswer {
-    answer.headers_mut().insert(name, HeaderValue::from_static(value));
-    answer
+fn with(mut response: HttpResponse, name: HeaderName, value: &'static str) -> HttpResponse {
+    response.headers_mut().insert(name, HeaderValue::from_static(value));
+    response
 }

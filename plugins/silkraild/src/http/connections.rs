@@ -1,10 +1,10 @@
-//! Who is connected, and who has to go: so many connections in all and from one address, and so many bytes of answers.
+//! The open connections of a listener. Their number is limited, in total and per source, and so are the bytes of responses.
 //!
-//! Nobody waits for a connection to become free. Where there is no room for a newcomer, whoever has most gives way: of
-//! the source with the most connections, the one that has waited longest without asking for anything. Who has many sources
-//! has them in one network, or in a few: if one network has more connections than a source may have, it is one of that
-//! network's. Among sources that have as many chance decides: the one that has waited longest would always be who is slower
-//! than a crowd that connects quickly, with TLS for example.
+//! A new connection never waits: at a limit, another one is evicted. It belongs to the source with the maximum connections, and is
+//! the one that has been idle for the longest time. An attacker may have many sources, but in one network or a few: if one
+//! network has more connections than a source may have, the evicted connection belongs to that network. Among sources with
+//! equally many connections the choice is random. Evicting the longest idle connection of all would always hit clients that are
+//! slower than an attacker that connects quickly, for example because they use TLS.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,26 +18,26 @@ use hyper::body::Bytes;
 use ratelimit::site_prefix;
 use tokio::{sync::oneshot, time::Instant};
 
-/// How long a client may take to ask, once it is connected or has begun to.
+/// Timeout for a complete request, from the connection or from the first byte of the request.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a client may ask for nothing more. Prometheus scrapes once a minute, or more often.
+/// Timeout of an idle connection. Prometheus scrapes at least once a minute.
 pub(super) const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(65);
 
-/// How long a client may take no byte of an answer.
+/// Timeout of a connection whose client reads no byte of its response.
 pub(super) const SEND_STALL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How much is served at a time.
+/// Limits of the connections of one listener.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConnectionLimits {
-    /// Connections.
+    /// Maximum number of connections.
     pub(crate) all: usize,
-    /// Connections from one address.
+    /// Maximum number of connections from one source.
     pub(crate) of_source: usize,
-    /// Bytes of answers that clients at one address have not taken yet. A single answer may be longer.
+    /// Maximum bytes of responses that clients of one source have not read yet. A single response may be longer.
     pub(crate) unread: usize,
-    /// Bytes of answers that are not the latest ones any more, and not taken yet: each text is in memory once, however many
-    /// read it.
+    /// Maximum bytes of responses from former snapshots that are not read yet. Each text counts once, because it is in memory
+    /// once for any number of readers.
     pub(crate) former: usize,
 }
 
@@ -50,45 +50,45 @@ struct ConnectionTable {
     limits: ConnectionLimits,
     next: u64,
     open: BTreeMap<u64, OpenConnection>,
-    /// Nobody else can tell who goes.
-    chance: RandomState,
+    /// A random hash key: clients cannot predict which source is chosen.
+    random: RandomState,
 }
 
 #[derive(Debug)]
 struct OpenConnection {
     source: IpAddr,
-    doing: ConnectionActivity,
-    /// When it began to, or last made progress.
+    activity: ConnectionActivity,
+    /// When the activity began, or last made progress.
     since: Instant,
-    /// Dropped with this entry: the connection ends then.
-    _stay: oneshot::Sender<()>,
+    /// Dropped with this entry, which closes the connection.
+    _close: oneshot::Sender<()>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConnectionActivity {
-    /// It has not asked for anything yet.
+    /// No request was received yet.
     Arriving,
-    /// It has been answered.
+    /// All responses were sent.
     Idle,
-    /// A part of its next request is there.
+    /// A part of the next request was received.
     Asking,
-    /// It waits for us.
+    /// The client waits for its response.
     Waiting,
-    /// It takes an answer.
+    /// A response is being sent.
     Reading(Option<PendingBody>),
 }
 
-/// A text that is being sent.
+/// A snapshot that is being sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct PendingBody {
-    /// Of which collection.
+    /// The number of the collection.
     collection: u64,
-    /// Where it is in memory: so texts are told apart.
+    /// The address of the text, which identifies it.
     at: usize,
     length: usize,
 }
 
-/// One connection; dropped, it has ended.
+/// An open connection; dropping it removes it from the table.
 #[derive(Debug)]
 pub(super) struct Connection {
     table: Connections,
@@ -96,10 +96,10 @@ pub(super) struct Connection {
     source: IpAddr,
 }
 
-/// Tells a connection that it has to end.
+/// Completes when the connection must be closed.
 pub(super) type CloseSignal = oneshot::Receiver<()>;
 
-/// Clients at this address have not taken what they were given.
+/// Clients of this source have not read former responses.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SlowReader;
 
@@ -109,30 +109,30 @@ impl Connections {
             limits,
             next: 0,
             open: BTreeMap::new(),
-            chance: RandomState::new(),
+            random: RandomState::new(),
         })))
     }
 
-    /// A connection from an address, for which another may have to go.
+    /// Adds a connection from a source. Evicts another one if a limit is reached.
     pub(super) fn register(&self, source: IpAddr) -> (Arc<Connection>, CloseSignal) {
-        let (stay, end) = oneshot::channel();
+        let (close, end) = oneshot::channel();
         let mut table = self.lock();
         table.evict_one(source);
         let id = table.next;
         table.next += 1;
         let open = OpenConnection {
             source,
-            doing: ConnectionActivity::Arriving,
+            activity: ConnectionActivity::Arriving,
             since: Instant::now(),
-            _stay: stay,
+            _close: close,
         };
         table.open.insert(id, open);
         (Arc::new(Connection { table: self.clone(), id, source }), end)
     }
 
-    /// Ends the connections whose clients take too long.
+    /// Closes the connections that have exceeded their timeouts.
     pub(super) fn end_overdue(&self) {
-        self.lock().open.retain(|_, open| open.since.elapsed() < open.doing.at_most());
+        self.lock().open.retain(|_, open| open.since.elapsed() < open.activity.timeout());
     }
 
     fn lock(&self) -> MutexGuard<'_, ConnectionTable> {
@@ -141,41 +141,44 @@ impl Connections {
 }
 
 impl Connection {
-    /// Where the client is.
+    /// Returns the source of the connection: an IPv4 address or an IPv6 /64.
     pub(super) fn source(&self) -> IpAddr {
         self.source
     }
 
-    /// Bytes came in.
+    /// Records that bytes were received.
     pub(super) fn on_received(&self) {
         self.change(|open| {
-            if open.doing == ConnectionActivity::Idle {
+            if open.activity == ConnectionActivity::Idle {
                 open.set(ConnectionActivity::Asking);
             }
         });
     }
 
-    /// Bytes went out.
+    /// Records that bytes were sent.
     pub(super) fn on_sent(&self) {
         self.change(|open| {
-            if matches!(open.doing, ConnectionActivity::Reading(_)) {
+            if matches!(open.activity, ConnectionActivity::Reading(_)) {
                 open.since = Instant::now();
             }
         });
     }
 
-    /// A request is there.
+    /// Records that a request was received.
     pub(super) fn on_request(&self) {
         self.change(|open| open.set(ConnectionActivity::Waiting));
     }
 
-    /// Bytes to answer with that are always there.
+    /// Tracks a response body that is always in memory, such as a file of the page.
     pub(super) fn track_static(self: &Arc<Self>, text: Bytes) -> Bytes {
         self.change(|open| open.set(ConnectionActivity::Reading(None)));
         Bytes::from_owner(TrackedBody { text, by: self.clone() })
     }
 
-    /// A text of a collection to answer with. Those who read older ones may have to go.
+    /// Tracks a response body from a snapshot. May close connections that read older snapshots.
+    ///
+    /// # Errors
+    /// [`SlowReader`] if the source has too many unread bytes.
     pub(super) fn track_snapshot(
         self: &Arc<Self>,
         collection: u64,
@@ -199,7 +202,7 @@ impl Drop for Connection {
     }
 }
 
-/// A text until the last byte of it was sent.
+/// A response body. It is dropped when its last byte was sent.
 struct TrackedBody {
     text: Bytes,
     by: Arc<Connection>,
@@ -220,43 +223,43 @@ impl Drop for TrackedBody {
 impl ConnectionTable {
     fn evict_one(&mut self, source: IpAddr) {
         let of_source = self.open.values().filter(|open| open.source == source).count();
-        let gives_way = if of_source >= self.limits.of_source {
+        let evicted = if of_source >= self.limits.of_source {
             self.least_busy(|open| open.source == source)
         } else if self.open.len() >= self.limits.all {
-            self.one_of_a_crowd()
+            self.of_largest_source()
         } else {
             None
         };
-        if let Some(id) = gives_way {
+        if let Some(id) = evicted {
             self.open.remove(&id);
         }
     }
 
-    /// One of the source that has most: of all, or of the network that has most, if that is more than a source may have.
-    fn one_of_a_crowd(&self) -> Option<u64> {
+    /// Returns a connection of the largest source: of all sources, or of the largest network if that exceeds the source limit.
+    fn of_largest_source(&self) -> Option<u64> {
         let networks = self.count(|open| Some(site_prefix(open.source)));
-        let crowd = networks.into_iter().filter(|(_, count)| *count > self.limits.of_source);
-        let crowd = crowd.max_by_key(|(_, count)| *count).map(|(network, _)| network);
-        let is_one = |open: &OpenConnection| crowd.is_none_or(|crowd| site_prefix(open.source) == crowd);
-        let sources = self.count(|open| is_one(open).then_some(open.source));
-        let most = sources.values().max();
-        self.least_busy(|open| is_one(open) && sources.get(&open.source) == most)
+        let largest = networks.into_iter().filter(|(_, count)| *count > self.limits.of_source);
+        let largest = largest.max_by_key(|(_, count)| *count).map(|(network, _)| network);
+        let is_candidate = |open: &OpenConnection| largest.is_none_or(|largest| site_prefix(open.source) == largest);
+        let sources = self.count(|open| is_candidate(open).then_some(open.source));
+        let maximum = sources.values().max();
+        self.least_busy(|open| is_candidate(open) && sources.get(&open.source) == maximum)
     }
 
-    /// How many connections there are of each kind.
-    fn count(&self, kind: impl Fn(&OpenConnection) -> Option<IpAddr>) -> HashMap<IpAddr, usize> {
+    /// Counts connections by the address that `key` returns.
+    fn count(&self, key: impl Fn(&OpenConnection) -> Option<IpAddr>) -> HashMap<IpAddr, usize> {
         let mut counts = HashMap::new();
-        for kind in self.open.values().filter_map(kind) {
-            *counts.entry(kind).or_default() += 1;
+        for address in self.open.values().filter_map(key) {
+            *counts.entry(address).or_default() += 1;
         }
         counts
     }
 
-    /// Whose end costs least; if several sources have such, of one of them.
+    /// Returns the longest idle connection of those that match; of a random source if several have idle ones.
     fn least_busy(&self, of: impl Fn(&OpenConnection) -> bool) -> Option<u64> {
         let open = self.open.iter().filter(|(_, open)| of(open));
-        let chance = |open: &OpenConnection| self.chance.hash_one((self.next, open.source));
-        open.min_by_key(|(_, open)| (open.doing.is_busy(), chance(open), open.since)).map(|(id, _)| *id)
+        let random = |open: &OpenConnection| self.random.hash_one((self.next, open.source));
+        open.min_by_key(|(_, open)| (open.activity.is_busy(), random(open), open.since)).map(|(id, _)| *id)
     }
 
     fn send(&mut self, id: u64, sent: PendingBody) -> Result<(), SlowReader> {
@@ -273,7 +276,7 @@ impl ConnectionTable {
         Ok(())
     }
 
-    /// Ends the connections that keep the oldest texts in memory, until no more is kept than may be.
+    /// Closes the connections that read the oldest snapshots, until the limit of former snapshots is met.
     fn close_slow_readers(&mut self) {
         loop {
             let sent = || self.open.values().filter_map(OpenConnection::sent);
@@ -290,13 +293,13 @@ impl ConnectionTable {
 }
 
 impl OpenConnection {
-    fn set(&mut self, doing: ConnectionActivity) {
-        self.doing = doing;
+    fn set(&mut self, activity: ConnectionActivity) {
+        self.activity = activity;
         self.since = Instant::now();
     }
 
     fn sent(&self) -> Option<PendingBody> {
-        match self.doing {
+        match self.activity {
             ConnectionActivity::Reading(sent) => sent,
             _ => None,
         }
@@ -308,12 +311,12 @@ impl ConnectionActivity {
         matches!(self, Self::Waiting | Self::Reading(_))
     }
 
-    /// How long it may take.
-    fn at_most(self) -> Duration {
+    /// Returns the timeout of the activity.
+    fn timeout(self) -> Duration {
         match self {
             Self::Arriving | Self::Asking => REQUEST_TIMEOUT,
             Self::Idle => KEEPALIVE_TIMEOUT,
-            Self::Waiting => Duration::MAX, // it is our turn
+            Self::Waiting => Duration::MAX, // for the server, which has its own timeouts
             Self::Reading(_) => SEND_STALL_TIMEOUT,
         }
     }

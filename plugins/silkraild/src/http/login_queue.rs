@@ -1,4 +1,4 @@
-//! Whose passwords are looked at: one at a time, for that is meant to take long, and each address in its turn.
+//! Verifies passwords one at a time, because bcrypt is slow by design, and fairly among sources.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -7,7 +7,7 @@ use webconfig::{BasicCredentials, WebConfig};
 
 use super::fair_queue::FairQueue;
 
-/// The queue of those who log in. A login that was right once does not wait.
+/// The queue of logins. Cached logins do not wait.
 #[derive(Debug, Clone)]
 pub(super) struct LoginQueue {
     queue: FairQueue,
@@ -18,7 +18,7 @@ impl LoginQueue {
         Self { queue: FairQueue::new(1) }
     }
 
-    /// Whether who asks may do so: everybody, where there are no users.
+    /// Whether the `Authorization` header contains a valid login. Always true if no users are configured.
     pub(super) async fn authenticate(
         &self,
         web: &Arc<WebConfig>,
@@ -31,12 +31,12 @@ impl LoginQueue {
     }
 
     async fn verify_password(&self, web: Arc<WebConfig>, login: BasicCredentials, source: IpAddr) -> bool {
-        let Some(turn) = self.queue.acquire(source).await else { return false };
-        let look = move || {
-            let _turn = turn; // also if who asked goes away meanwhile
+        let Some(permit) = self.queue.acquire(source).await else { return false };
+        let verify = move || {
+            let _permit = permit; // held even if the client disconnects meanwhile
             web.users.as_ref().is_some_and(|users| users.is_cached(&login) || users.verify(&login))
         };
-        spawn_blocking(look).await.unwrap_or(false)
+        spawn_blocking(verify).await.unwrap_or(false)
     }
 }
 
@@ -46,7 +46,7 @@ mod tests {
 
     use super::*;
 
-    /// Of the password "secret", by libxcrypt.
+    /// The hash of the password "secret", by libxcrypt.
     const HASH: &str = "$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW";
 
     fn web() -> Arc<WebConfig> {
@@ -64,12 +64,12 @@ mod tests {
     const WRONG: &[u8] = b"Basic YWxpY2U6Z3Vlc3M=";
 
     #[tokio::test]
-    async fn an_address_that_tries_many_passwords_waits_for_itself() {
+    async fn an_address_that_tries_many_passwords_delays_only_itself() {
         let (web, logins) = (web(), LoginQueue::new());
         let order = Arc::new(Mutex::new(Vec::new()));
-        let turn = logins.queue.acquire(source(9)).await.unwrap();
-        let asks = [(1, WRONG); 10].into_iter().chain([(2, RIGHT)]);
-        let tasks: Vec<_> = asks
+        let permit = logins.queue.acquire(source(9)).await.unwrap();
+        let attempts = [(1, WRONG); 10].into_iter().chain([(2, RIGHT)]);
+        let tasks: Vec<_> = attempts
             .map(|(from, header)| {
                 let (web, logins, order) = (web.clone(), logins.clone(), order.clone());
                 tokio::spawn(async move {
@@ -79,23 +79,23 @@ mod tests {
             })
             .collect();
         for _ in 0..100 {
-            tokio::task::yield_now().await; // until all of them wait
+            tokio::task::yield_now().await; // until all of them are queued
         }
-        drop(turn);
+        drop(permit);
         for task in tasks {
             task.await.unwrap();
         }
         let order = order.lock().unwrap().clone();
-        // After one of the other's; it tells of it a little later.
-        let place = order.iter().position(|it| *it == (2, true));
-        assert!(order.len() == 11 && place.is_some_and(|place| place < 5), "{order:?}");
-        // It was right once: nobody is waited for.
-        let _turn = logins.queue.acquire(source(9)).await.unwrap();
+        // After one login of the other source, plus scheduling delays.
+        let position = order.iter().position(|it| *it == (2, true));
+        assert!(order.len() == 11 && position.is_some_and(|position| position < 5), "{order:?}");
+        // A cached login does not wait.
+        let _permit = logins.queue.acquire(source(9)).await.unwrap();
         assert!(logins.authenticate(&web, Some(RIGHT), source(1)).await);
     }
 
     #[tokio::test]
-    async fn without_users_everybody_is_let_in_and_with_them_nobody_who_says_nothing() {
+    async fn without_users_every_request_is_accepted_and_with_users_a_login_is_required() {
         let logins = LoginQueue::new();
         assert!(logins.authenticate(&Arc::default(), None, source(1)).await);
         assert!(!logins.authenticate(&web(), None, source(1)).await);

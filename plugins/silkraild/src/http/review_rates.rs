@@ -13,7 +13,7 @@ use ratelimit::{RateLimit, TokenBucket};
 /// behind one proxy. A Prometheus server with an invalid token takes at most one review in ten seconds.
 const OF_SOURCE: RateLimit = RateLimit { burst: 30, each: Duration::from_secs(5) };
 
-/// Reviews for all unknown tokens together, enough for ten sources. The rate is low enough that the API server is not overloaded
+/// Reviews for all unknown tokens together, enough for ten sources. The rate is low, so that the API server is not overloaded
 /// if every node of a large cluster uses it up.
 const OF_ALL: RateLimit = RateLimit { burst: 60, each: Duration::from_millis(500) };
 
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn all_sources_together_have_their_limit_and_are_forgotten_in_time() {
+    fn all_sources_together_have_a_limit_and_expire() {
         let (rates, now) = (Rates::new(), Instant::now());
         let mut left = rates.0.lock().unwrap();
         let mut most = 0;

@@ -81,7 +81,7 @@ async fn a_request_with_endless_headers_is_refused() {
 }
 
 /// Parses everything that the server reads from a request.
-async fn reader(request: Request<Incoming>) -> Response<Full<Bytes>> {
+async fn parse_request(request: Request<Incoming>) -> Response<Full<Bytes>> {
     let headers = request.headers();
     let login =
         headers.get(header::AUTHORIZATION).and_then(|value| BasicCredentials::from_header(value.as_bytes()));
@@ -97,7 +97,7 @@ fn converse(bytes: &[u8]) -> Vec<u8> {
         let (mut client, ours) = duplex(1 << 20);
         client.write_all(bytes).await.unwrap();
         client.shutdown().await.unwrap();
-        serve_requests(ours, reader).await;
+        serve_requests(ours, parse_request).await;
         let mut response = Vec::new();
         client.read_to_end(&mut response).await.unwrap();
         response

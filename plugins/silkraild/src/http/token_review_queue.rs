@@ -1,4 +1,4 @@
-//! Tokens of the Kubernetes API: it decides whether their bearers may read a path.
+//! Reviews of tokens by the Kubernetes API, limited in rate and number.
 
 use std::{
     net::IpAddr,
@@ -10,38 +10,38 @@ use tokenreview::{AccessDecision, TokenReviewer};
 
 use super::{fair_queue::FairQueue, review_rates::Rates};
 
-/// Questions to the API server at a time.
+/// Concurrent reviews.
 const MAX_CONCURRENT_REVIEWS: usize = 4;
 
-/// How often is said that the API server does not decide.
+/// Minimum interval between log lines about failed reviews.
 const REVIEW_ERROR_LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The queue of those whose tokens are looked at. One that was decided about not long ago does not wait.
+/// The queue of token reviews. Cached decisions do not wait. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct TokenReviewQueue {
     reviews: Arc<TokenReviewer>,
     rates: Arc<Rates>,
     queue: FairQueue,
-    said: Arc<Mutex<Option<Instant>>>,
+    last_logged: Arc<Mutex<Option<Instant>>>,
 }
 
-/// Why nobody knows whether somebody may read something.
+/// Why there is no decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Undecided {
-    /// The API was asked often enough about tokens from there, or from everywhere.
+    /// A rate limit is reached, of the source or of all sources.
     TooOften,
-    /// It does not say.
+    /// The API server did not review the token.
     Unanswered,
 }
 
 impl TokenReviewQueue {
-    /// The API decides by these.
+    /// Returns a queue for a reviewer.
     pub(crate) fn new(reviews: TokenReviewer) -> Self {
         let (reviews, rates) = (Arc::new(reviews), Arc::new(Rates::new()));
-        Self { reviews, rates, queue: FairQueue::new(MAX_CONCURRENT_REVIEWS), said: Arc::default() }
+        Self { reviews, rates, queue: FairQueue::new(MAX_CONCURRENT_REVIEWS), last_logged: Arc::default() }
     }
 
-    /// What the API decides.
+    /// Returns the decision of the API server, or the cached one.
     pub(super) async fn decide(
         &self,
         token: &str,
@@ -54,8 +54,8 @@ impl TokenReviewQueue {
         if !self.rates.take(source, self.reviews.has_let_in(token, path)) {
             return Err(Undecided::TooOften);
         }
-        let _turn = self.queue.acquire(source).await.ok_or(Undecided::Unanswered)?;
-        // Another connection of the same client may have asked meanwhile.
+        let _permit = self.queue.acquire(source).await.ok_or(Undecided::Unanswered)?;
+        // Another connection of the same client may have got a decision meanwhile.
         if let Some(known) = self.reviews.cached(token, path) {
             return Ok(known);
         }
@@ -63,17 +63,17 @@ impl TokenReviewQueue {
         decided.map_err(|_| Undecided::Unanswered)
     }
 
-    /// Now and then: anybody can send tokens as fast as they like.
+    /// Limited, because unauthenticated clients can send tokens at any rate.
     fn log_limited(&self, error: &tokenreview::Error) {
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.is_none_or(|said| said.elapsed() > REVIEW_ERROR_LOG_INTERVAL) {
-            *said = Some(Instant::now());
-            tracing::warn!("nobody is let in by a token: {error}");
+        let mut last_logged = self.last_logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if last_logged.is_none_or(|last_logged| last_logged.elapsed() > REVIEW_ERROR_LOG_INTERVAL) {
+            *last_logged = Some(Instant::now());
+            tracing::warn!("cannot review tokens: {error}");
         }
     }
 }
 
-/// The token of an `Authorization` header.
+/// Returns the token of an `Authorization: Bearer` header.
 pub(super) fn from_header(value: &[u8]) -> Option<&str> {
     let (scheme, token) = value.split_at_checked(7)?;
     let token = std::str::from_utf8(token).ok()?.trim_ascii();
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bearers_token_is_told_from_other_logins() {
+    fn only_bearer_headers_contain_a_token() {
         assert_eq!(from_header(b"Bearer a.b.c"), Some("a.b.c"));
         assert_eq!(from_header(b"bearer  a.b.c "), Some("a.b.c"));
         for other in [&b"Basic YWxpY2U6c2VjcmV0"[..], b"Bearer", b"Bearer ", b"Bearer \xff", b"", b"a.b.c"] {

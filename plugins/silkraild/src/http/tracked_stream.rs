@@ -1,4 +1,4 @@
-//! A stream whose progress is noted.
+//! A stream that reports its progress to the table of connections.
 
 use std::{
     io::{self, IoSlice},
@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::connections::Connection;
 
-/// A client's stream, which tells its connection of every byte that comes and goes.
+/// A client's stream. It reports to its connection when bytes are received or sent.
 #[derive(Debug)]
 pub(super) struct TrackedStream<S> {
     stream: S,
@@ -23,7 +23,7 @@ impl<S> TrackedStream<S> {
         Self { stream, connection }
     }
 
-    fn taken(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    fn report_sent(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if matches!(written, Poll::Ready(Ok(1..))) {
             self.connection.on_sent();
         }
@@ -53,7 +53,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TrackedStream<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.taken(written)
+        self.report_sent(written)
     }
 
     fn poll_write_vectored(
@@ -62,10 +62,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TrackedStream<S> {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
-        self.taken(written)
+        self.report_sent(written)
     }
 
-    /// A stream that is not would have every answer copied for each reader.
+    /// Without vectored writes, hyper would copy each body into its buffer, once per client.
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
     }

@@ -1,4 +1,4 @@
-//! What was counted, under names that mean the same on every driver.
+//! Counters, under names that have the same meaning for every driver.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CountersView {
-    /// RDMA bytes received, with headers.
+    /// RDMA bytes received, including headers.
     #[serde(skip_serializing_if = "Option::is_none")]
     receive_bytes: Option<u64>,
-    /// RDMA bytes sent, with headers.
+    /// RDMA bytes sent, including headers.
     #[serde(skip_serializing_if = "Option::is_none")]
     transmit_bytes: Option<u64>,
     /// RDMA packets received.
@@ -24,15 +24,15 @@ pub(super) struct CountersView {
     /// Errors by kind, as in the label `error` of the metrics.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     errors: BTreeMap<&'static str, u64>,
-    /// Signs of congestion, as in the label `event` of the metrics.
+    /// Congestion events by kind, as in the label `event` of the metrics.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     congestion: BTreeMap<&'static str, u64>,
-    /// Pauses and discards by direction and priority.
+    /// Pauses and discards, by direction and priority.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     priorities: Vec<PriorityView>,
 }
 
-/// What befell one priority in one direction.
+/// Pauses and discards of one priority in one direction.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PriorityView {
@@ -40,10 +40,10 @@ struct PriorityView {
     direction: &'static str,
     /// `0` to `7`.
     priority: String,
-    /// Pause frames. Received: the network told this port to stop.
+    /// Pause frames. In direction `receive`: the network has paused this port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pause_frames: Option<u64>,
-    /// Seconds in which it was paused.
+    /// The time for which it was paused, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pause_seconds: Option<f64>,
     /// Packets discarded.

@@ -8,60 +8,60 @@ use super::{
     pod::{HolderView, PodNameView},
 };
 
-/// One RDMA device.
+/// An RDMA device.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct DeviceView {
-    /// Its name, like `mlx5_3`: unique on the node, but not the same after a reboot.
+    /// The device name, like `mlx5_3`: unique on the node, but it can change at a reboot.
     name: String,
-    /// The kernel's number for it. It stays across moves and renames.
+    /// The index of the kernel (`RDMA_NLDEV_ATTR_DEV_INDEX`). It does not change when the device is moved or renamed.
     index: u32,
-    /// The driver of its function.
+    /// The driver of its PCI function, like `mlx5_core`.
     #[serde(skip_serializing_if = "Option::is_none")]
     driver: Option<String>,
-    /// The firmware's version.
+    /// The firmware version, like `28.39.1002`.
     #[serde(skip_serializing_if = "Option::is_none")]
     firmware: Option<String>,
-    /// The maker's name for the board.
+    /// The board ID of the vendor (`board_id` in sysfs), like `MT_0000000838`.
     #[serde(skip_serializing_if = "Option::is_none")]
     board: Option<String>,
-    /// Its GUID.
+    /// The node GUID, like `0c42:a103:0065:8a1e`.
     node_guid: String,
-    /// Its PCI function, or its auxiliary one.
+    /// The address of its PCI function, or the name of its auxiliary device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pci_address: Option<String>,
-    /// The NUMA node it is attached to.
+    /// The NUMA node of its PCI function.
     #[serde(skip_serializing_if = "Option::is_none")]
     numa_node: Option<u32>,
-    /// Whether it is a VF's.
+    /// Whether its PCI function is a VF.
     is_vf: bool,
-    /// The RDMA device of its PF: for a PF its own.
+    /// The RDMA device of its PF; of a PF its own name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pf_device: Option<String>,
-    /// The network device of its PF: for a PF its own.
+    /// The network device of its PF; of a PF its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pf_netdev: Option<String>,
-    /// `roce`, `ib`, `iw`, `opa`.
+    /// The protocol: `roce`, `ib`, `iw`, `opa`.
     #[serde(skip_serializing_if = "Option::is_none")]
     protocol: Option<String>,
-    /// Whose namespace it is in: `host` or `pod`.
+    /// The network namespace: `host` or `pod`.
     netns: &'static str,
-    /// The pod, if it is in one's namespace.
+    /// The pod in whose network namespace it is, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pod: Option<PodNameView>,
-    /// The traffic class of all its packets, where the vendor's driver sets one.
+    /// The traffic class of all its packets, if the vendor driver sets one.
     #[serde(skip_serializing_if = "Option::is_none")]
     traffic_class: Option<u32>,
-    /// Objects in use, the kernel's own too.
+    /// The RDMA objects in use, including those of the kernel.
     objects: ResourceCountsView,
-    /// What others than pods hold of it.
+    /// RDMA objects that do not belong to pods.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     other_holders: Vec<OtherHolderView>,
-    /// Its ports.
+    /// The ports, sorted by number.
     ports: Vec<PortView>,
 }
 
-/// How many objects of each kind there are.
+/// The number of RDMA objects of each kind.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ResourceCountsView {
@@ -88,49 +88,49 @@ struct ResourceCountsView {
     cm_id: Option<u64>,
 }
 
-/// Somebody who is no pod.
+/// RDMA objects of a holder that is not a pod.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct OtherHolderView {
-    /// `node`, processes of the node itself, or `unknown`.
+    /// `node` for processes of the host, or `unknown`.
     who: &'static str,
-    /// What they hold.
+    /// The objects.
     #[serde(flatten)]
     holding: HolderView,
 }
 
-/// One port.
+/// A port of an RDMA device.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PortView {
-    /// Its number, from 1.
+    /// The port number, from 1.
     number: u32,
-    /// `down`, `init`, `armed`, `active`, `active_defer`.
+    /// The logical state: `down`, `init`, `armed`, `active`, `active_defer`.
     state: String,
-    /// `sleep`, `polling`, `disabled`, `link_training`, `link_up`, `link_error_recovery`, `phy_test`.
+    /// The physical state: `sleep`, `polling`, `disabled`, `link_training`, `link_up`, `link_error_recovery`, `phy_test`.
     physical_state: String,
-    /// `Ethernet` or `InfiniBand`.
+    /// The link layer: `Ethernet` or `InfiniBand`.
     link_layer: &'static str,
-    /// Its network device, as the namespace it is in calls it.
+    /// The name of its network device, in the network namespace of that device.
     #[serde(skip_serializing_if = "Option::is_none")]
     netdev: Option<String>,
-    /// The link's speed in bits per second; of a VF its PF's.
+    /// The link speed in bits per second; of a VF, that of its PF.
     #[serde(skip_serializing_if = "Option::is_none")]
     speed: Option<u64>,
-    /// Its GID table.
+    /// The GID table.
     #[serde(skip_serializing_if = "Option::is_none")]
     gids: Option<GidTableView>,
-    /// What it has counted.
+    /// The counters since the driver was loaded.
     counters: CountersView,
 }
 
-/// A GID table.
+/// The GID table of a port.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct GidTableView {
-    /// How many entries there is room for.
+    /// The size of the table, in entries.
     capacity: usize,
-    /// Those in use.
+    /// The entries in use.
     entries: Vec<GidView>,
 }
 
@@ -138,17 +138,17 @@ struct GidTableView {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct GidView {
-    /// What applications call the GID index.
+    /// The GID index, as applications use it.
     index: u32,
-    /// `IB`, `RoCE v1`, `RoCE v2`.
+    /// The GID type: `IB`, `RoCE v1`, `RoCE v2`.
     #[serde(rename = "type")]
     kind: &'static str,
-    /// The address; an IPv4 address is mapped, `::ffff:172.81.0.100`.
+    /// The GID as an IPv6 address; an IPv4 address is mapped, like `::ffff:172.81.0.100`.
     address: String,
-    /// The network device it comes from.
+    /// The network device whose address it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     netdev: Option<String>,
-    /// The pod whose address it is.
+    /// The pod that has the address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pod: Option<PodNameView>,
 }

@@ -1,4 +1,4 @@
-//! Pods, and what they have.
+//! Pods, with their attachments, RDMA objects and traffic.
 
 use std::collections::BTreeMap;
 
@@ -8,97 +8,97 @@ use serde::Serialize;
 
 use super::counters::CountersView;
 
-/// What a pod is called.
+/// The namespace and name of a pod.
 #[derive(Debug, Serialize)]
 pub(super) struct PodNameView {
-    /// Its namespace; empty if nobody knows it.
+    /// The Kubernetes namespace; empty if unknown.
     namespace: String,
-    /// Its name; its UID if nobody knows it.
+    /// The pod name; the UID if the name is_same unknown.
     name: String,
 }
 
-/// One pod.
+/// A pod that uses RDMA.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PodView {
     #[serde(flatten)]
     name: PodNameView,
-    /// A pod that is made again under its name has another.
+    /// The pod UID. A pod that is_same created again under the same name has another.
     #[serde(skip_serializing_if = "Option::is_none")]
     uid: Option<String>,
-    /// The workload that it belongs to, if that is known.
+    /// The workload that it belongs to, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<WorkloadView>,
-    /// The interfaces that it was given.
+    /// The attachments that the plugins have created.
     attachments: Vec<AttachmentView>,
-    /// The objects that it has, device by device.
+    /// Its RDMA objects, per device.
     holdings: Vec<HolderView>,
-    /// What it has done since it was first seen, by device, port and how that is known.
+    /// Its traffic since it was first seen, by device, port and attribution.
     traffic: Vec<TrafficView>,
 }
 
-/// The workload at the top.
+/// The top-level owner of a pod.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct WorkloadView {
-    /// `apps/v1`.
+    /// The API version, like `apps/v1`.
     api_version: String,
-    /// `Deployment`.
+    /// The kind, like `Deployment`.
     kind: String,
-    /// Its namespace.
+    /// The namespace; empty for a cluster-scoped workload.
     namespace: String,
-    /// Its name.
+    /// The name, like `train`.
     name: String,
 }
 
-/// An interface of a pod, and the RDMA device with it.
+/// An attachment of a pod, and its RDMA device.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct AttachmentView {
-    /// The interface's name in the pod.
+    /// The interface name in the pod, like `net1`.
     interface: String,
-    /// The network's name.
+    /// The name of the CNI network, like `rail0`.
     network: String,
-    /// Its addresses with their prefix lengths.
+    /// The IP addresses with prefix lengths, like `172.81.0.100/16`.
     addresses: Vec<String>,
-    /// `shared`, the device is the node's; `exclusive`, it is in the pod; `none`, there is none.
+    /// `shared` (the device is_same in the host namespace), `exclusive` (it is_same in the pod) or `none` (no RDMA device).
     mode: &'static str,
-    /// The RDMA device.
+    /// The RDMA device, like `mlx5_3`.
     #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<String>,
-    /// Its PCI function.
+    /// The address of its PCI function, like `0000:af:00.1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pci_address: Option<String>,
 }
 
-/// What somebody has of a device.
+/// The RDMA objects of one holder on one device.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct HolderView {
     /// The RDMA device.
     device: String,
-    /// How many objects of each kind: `qp`, `cq`, `mr`, `pd`, `ctx`, `srq`, `cm_id`.
+    /// The number of objects of each kind: `qp`, `cq`, `mr`, `pd`, `ctx`, `srq`, `cm_id`.
     objects: BTreeMap<&'static str, u64>,
-    /// Its queue pairs by type and state.
+    /// The queue pairs by type and state.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     queue_pairs: Vec<QueuePairs>,
-    /// Bytes of the memory regions: they are pinned.
+    /// The size of the memory regions in bytes. This memory is_same pinned.
     memory_bytes: u64,
 }
 
-/// Queue pairs of one type in one state.
+/// The number of queue pairs of one type in one state.
 #[derive(Debug, Serialize)]
 struct QueuePairs {
-    /// `rc`, `uc`, `ud`, …
+    /// The type: `rc`, `uc`, `ud`, …
     #[serde(rename = "type")]
     kind: String,
-    /// `reset`, `init`, `rtr`, `rts`, `sqd`, `sqe`, `err`.
+    /// The state: `reset`, `init`, `rtr`, `rts`, `sqd`, `sqe`, `err`.
     state: String,
-    /// How many.
+    /// The number of queue pairs.
     count: u64,
 }
 
-/// What a pod has done on a port.
+/// The traffic of a pod on a port.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct TrafficView {
@@ -106,16 +106,16 @@ struct TrafficView {
     device: String,
     /// The port, from 1.
     port: u32,
-    /// How it is known: `exclusive-netns`, `sole-user`, `pid-counter`, `psn`.
+    /// The method of attribution: `exclusive-netns`, `sole-user`, `pid-counter`, `psn`.
     attribution: &'static str,
-    /// What was counted.
+    /// The counters of the pod on the port.
     counters: CountersView,
 }
 
-/// Every pod that has something. A pod that one source knows with its UID and another without is one.
+/// Returns all pods of the snapshot. Entries for the same pod with and without its UID are merged.
 pub(super) fn all(report: &NodeSnapshot) -> Vec<PodView> {
     let has_uid = |pod: &exporter::PodInfo| {
-        report.pods.keys().any(|other| other.uid.is_some() && is(PodKey::of(other), PodKey::of(pod)))
+        report.pods.keys().any(|other| other.uid.is_some() && is_same(PodKey::of(other), PodKey::of(pod)))
     };
     let pods = report.pods.iter().filter(|(pod, _)| pod.uid.is_some() || !has_uid(pod));
     pods.map(|(pod, owner)| PodView {
@@ -125,7 +125,7 @@ pub(super) fn all(report: &NodeSnapshot) -> Vec<PodView> {
     .collect()
 }
 
-/// What tells a pod from others: namespace and name, and its UID if that is known.
+/// The identity of a pod: namespace and name, and the UID if known.
 #[derive(Clone, Copy)]
 struct PodKey<'a> {
     name: (&'a str, &'a str),
@@ -142,26 +142,26 @@ impl<'a> PodKey<'a> {
     }
 }
 
-fn is(one: PodKey<'_>, other: PodKey<'_>) -> bool {
+fn is_same(one: PodKey<'_>, other: PodKey<'_>) -> bool {
     one.name == other.name && (one.uid.is_none() || other.uid.is_none() || one.uid == other.uid)
 }
 
 impl PodView {
     fn of(pod: &exporter::PodInfo, report: &NodeSnapshot) -> Self {
         let entries = report.entries.iter().filter(|entry| {
-            entry.pod.as_ref().is_some_and(|mapped| is(PodKey::of_mapped(mapped), PodKey::of(pod)))
+            entry.pod.as_ref().is_some_and(|mapped| is_same(PodKey::of_mapped(mapped), PodKey::of(pod)))
         });
         let shares = report.devices.iter().flat_map(|device| {
             let shares = device.usage.iter().flat_map(|usage| &usage.shares);
             shares.map(move |(holder, share)| (device, holder, share))
         });
         let holdings = shares.filter_map(|(device, holder, share)| match holder {
-            ResourceHolder::Pod(user) if is(PodKey::of(user), PodKey::of(pod)) => {
+            ResourceHolder::Pod(user) if is_same(PodKey::of(user), PodKey::of(pod)) => {
                 Some(HolderView::of(device, share))
             }
             _ => None,
         });
-        let traffic = report.traffic.iter().filter(|traffic| is(PodKey::of(&traffic.pod), PodKey::of(pod)));
+        let traffic = report.traffic.iter().filter(|traffic| is_same(PodKey::of(&traffic.pod), PodKey::of(pod)));
         Self {
             name: pod.into(),
             uid: pod.uid.clone(),

@@ -127,7 +127,7 @@ fn view(report: &NodeSnapshot) -> Value {
 }
 
 #[test]
-fn a_device_is_told_with_its_ports_and_counters() {
+fn a_device_has_ports_and_counters() {
     let view = view(&report());
     assert_eq!(view["node"], "gpu-07");
     assert_eq!(view["time"], 1.5);
@@ -158,7 +158,7 @@ fn a_device_is_told_with_its_ports_and_counters() {
 }
 
 #[test]
-fn a_pod_known_with_and_without_its_uid_is_one_and_has_everything() {
+fn entries_of_a_pod_with_and_without_its_uid_are_merged() {
     let view = view(&report());
     assert_eq!(
         view["pods"],
@@ -196,11 +196,11 @@ fn a_device_in_a_pod_names_the_pod_and_its_gids_are_the_pods() {
 }
 
 #[test]
-fn a_collector_says_what_went_wrong_and_not_hundreds_of_times() {
+fn a_collector_has_a_limited_number_of_error_messages() {
     let mut report = report();
-    let trouble = |reason, what: &str| CollectError { collector: Collector::Gids, reason, what: what.into() };
-    report.troubles = vec![trouble(ErrorReason::Unsupported, "no such thing")];
-    report.troubles.extend((0..300).map(|_| trouble(ErrorReason::Timeout, "no answer")));
+    let error = |reason, what: &str| CollectError { collector: Collector::Gids, reason, what: what.into() };
+    report.errors = vec![error(ErrorReason::Unsupported, "no such thing")];
+    report.errors.extend((0..300).map(|_| error(ErrorReason::Timeout, "no answer")));
     let outcome = CollectorStatus { succeeded: false, spent: Default::default(), last_success: None };
     report.outcomes = [(Collector::Gids, outcome)].into();
     let view = view(&report);
@@ -215,7 +215,7 @@ fn a_collector_says_what_went_wrong_and_not_hundreds_of_times() {
 }
 
 #[test]
-fn a_node_without_rdma_says_so() {
+fn a_node_without_rdma_has_no_devices_and_no_mode() {
     let view = view(&NodeSnapshot::new("n".into(), UNIX_EPOCH));
     assert_eq!(
         (&view["hasRdma"], &view["devices"], &view["mode"]),

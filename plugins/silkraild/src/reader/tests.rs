@@ -59,7 +59,7 @@ async fn each_text_is_sent_once_for_each_snapshot() {
 }
 
 #[tokio::test]
-async fn who_asks_as_a_frontend_does_not_is_not_served_any_more() {
+async fn an_invalid_request_ends_the_connection() {
     for said in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"\0\0\0\x02{}", b"\0\x01\0\0"] {
         let (_root, source) = source();
         let (mut theirs, ours) = UnixStream::pair().unwrap();
@@ -70,7 +70,7 @@ async fn who_asks_as_a_frontend_does_not_is_not_served_any_more() {
 }
 
 #[tokio::test]
-async fn who_asks_and_does_not_listen_is_not_heard_for_long() {
+async fn a_frontend_that_does_not_read_replies_is_not_read_from() {
     let (_root, source) = source();
     let (mut theirs, ours) = UnixStream::pair().unwrap();
     let serving = spawn(async move { serve_socket(ours, request(0, None, None), &source).await });

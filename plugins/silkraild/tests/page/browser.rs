@@ -2,9 +2,9 @@
 
 use std::process::{Command, Stdio};
 
-/// A page as it is after some seconds of the browser's clock, which does not wait while nothing is under way.
+/// A page after some seconds of the browser's virtual time, which advances immediately if no request is in progress.
 pub(crate) struct Page {
-    /// The document.
+    /// The serialized DOM.
     pub(crate) html: String,
 }
 
@@ -17,12 +17,12 @@ impl Page {
             .arg(url)
             .stderr(Stdio::null())
             .output()
-            .unwrap_or_else(|error| panic!("run chromium: {error}; it is in Debian's package chromium"));
+            .unwrap_or_else(|error| panic!("failed to run chromium: {error}; install the package chromium"));
         assert!(output.status.success(), "chromium: {}", output.status);
         Self { html: String::from_utf8(output.stdout).unwrap() }
     }
 
-    /// Asserts that a text is on it.
+    /// Asserts that the page contains a text.
     pub(crate) fn says(&self, text: &str) {
         let all = text_of(&self.html);
         assert!(all.contains(text), "{text:?} is not in {all}");
@@ -33,7 +33,7 @@ impl Page {
         rest.split_once("</title>").unwrap().0
     }
 
-    /// Asserts that the row with that header has these texts.
+    /// Asserts that the row with this header contains the texts.
     pub(crate) fn row(&self, header: &str, texts: &[&str]) {
         let row = self.rows().find(|row| row.split('|').nth(2) == Some(header));
         let row = row.unwrap_or_else(|| panic!("no row {header:?} in {:?}", self.rows().collect::<Vec<_>>()));

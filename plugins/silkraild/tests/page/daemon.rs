@@ -1,4 +1,4 @@
-//! The daemon.
+//! A running silkraild on a node without RDMA.
 
 use std::{
     io::{BufRead, BufReader},
@@ -7,7 +7,7 @@ use std::{
 
 use tempfile::TempDir;
 
-/// silkraild on a node without RDMA, for as long as this value lives.
+/// The process of silkraild, killed on drop.
 pub(crate) struct PageDaemon {
     process: Child,
     /// `127.0.0.1:<port>`.
@@ -26,7 +26,7 @@ impl PageDaemon {
             .unwrap();
         let mut log = BufReader::new(process.stderr.take().unwrap()).lines();
         let address = log.find_map(|line| Some(line.unwrap().split_once("address=")?.1.to_owned())).unwrap();
-        // Whoever does not read its log would stop it.
+        // Keep reading the log: a full pipe would block the daemon.
         std::thread::spawn(move || log.for_each(drop));
         Self { process, address, _root: root }
     }

@@ -1,7 +1,7 @@
-//! The page in a real browser, from the real executable.
+//! The page in a real browser, served by the real executable.
 //!
-//! A node without RDMA is told of by silkraild itself. Devices and pods are recordings of silkraild in the lab's machine
-//! (`record` in this directory), for a browser takes there twenty times as long as here.
+//! A node without RDMA is the test machine. Devices and pods come from recordings of silkraild in the lab's virtual machine
+//! (`record` in this directory), because a browser is twenty times slower there.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
 
@@ -20,21 +20,21 @@ fn recorded(recordings: [&str; 2]) -> [Value; 2] {
     recordings.map(|text| serde_json::from_str(text).unwrap())
 }
 
-/// What a person sees of recordings, after they were changed.
+/// Opens the page with recordings, after changing them.
 fn shown(recordings: [&str; 2], change: impl Fn(&mut Value)) -> Page {
-    let mut answers = recorded(recordings);
-    answers.iter_mut().for_each(change);
+    let mut responses = recorded(recordings);
+    responses.iter_mut().for_each(change);
     let daemon = PageDaemon::start();
-    let replay = Replay::start(&daemon, &answers);
+    let replay = Replay::start(&daemon, &responses);
     Page::open(&replay.url())
 }
 
 #[test]
-fn a_node_without_rdma_is_told_what_to_do() {
+fn a_node_without_rdma_gets_instructions() {
     let daemon = PageDaemon::start();
     let page = Page::open(&daemon.url("/"));
     page.says("Live");
-    page.says("The kernel of this node has no RDMA");
+    page.says("The kernel of this node does not support RDMA");
     page.says("modprobe mlx5_ib");
     page.says("No pod of this node has an RDMA device");
     assert!(page.title().starts_with("node-1"), "{}", page.title());
@@ -47,7 +47,7 @@ fn in_shared_mode_pods_are_shown_with_their_gids_and_objects() {
     page.row("mlx5_0", &["active", "eth0", "100 Gb/s", "8 of 255"]);
     page.row("ml/train-0", &["mlx5_0, shared", "172.81.0.100/16", "mlx5_0 5: 172.81.0.100", "RoCE v2"]);
     page.row("ml/train-0", &["rxe0: 1 QP, 1 CQ, 1 MR, 1 PD, 1 context", "4.00 KiB pinned", "1 RC RTS"]);
-    page.row("storage/nvmf-target-x7k2p", &["mlx5_1, shared", "not known: it shares the device"]);
+    page.row("storage/nvmf-target-x7k2p", &["mlx5_1, shared", "unknown: the device is shared"]);
 }
 
 #[test]
@@ -55,11 +55,11 @@ fn in_exclusive_mode_pods_are_shown_with_their_traffic() {
     let page = shown(EXCLUSIVE, |_| ());
     page.says("exclusive RDMA mode");
     page.says("7 VFs of mlx5_0: 2 active, 2 in pods");
-    page.row("ml/rank-1", &["mlx5_3, its own", "172.81.0.104", "Gb/s", "the device is its own"]);
+    page.row("ml/rank-1", &["mlx5_3, exclusive", "172.81.0.104", "Gb/s", "exclusive device"]);
 }
 
 #[test]
-fn a_link_can_name_what_is_shown() {
+fn a_link_can_contain_the_filter() {
     let daemon = PageDaemon::start();
     let replay = Replay::start(&daemon, &recorded(EXCLUSIVE));
     let page = Page::open(&format!("{}#rank-1", replay.url()));
@@ -69,7 +69,7 @@ fn a_link_can_name_what_is_shown() {
 }
 
 #[test]
-fn problems_are_told_in_words() {
+fn problems_are_explained() {
     let page = shown(EXCLUSIVE, |node| {
         let device =
             &mut node["devices"].as_array_mut().unwrap().iter_mut().find(|d| d["name"] == "mlx5_2").unwrap();
@@ -86,10 +86,10 @@ fn problems_are_told_in_words() {
     for problem in [
         "mlx5_1: 42 × out of sequence in",
         "mlx5_1: priority 3 was paused for",
-        "mlx5_2 is down, and ml/rank-0 has it",
+        "mlx5_2 is down, used by ml/rank-0",
         "mlx5_2: 4 of 4 GID entries are in use",
         "ml/rank-0: 2 queue pairs in the error state on mlx5_2",
-        "silkraild could not read everything: mode",
+        "silkraild could not read all values: mode",
         "no answer within 2 s",
     ] {
         page.says(problem);
@@ -131,11 +131,11 @@ fn a_node_of_256_devices_is_shown_at_a_glance() {
 }
 
 #[test]
-fn a_daemon_that_does_not_answer_is_not_shown_as_live() {
+fn a_daemon_that_does_not_respond_is_not_shown_as_live() {
     let daemon = PageDaemon::start();
     let replay = Replay::start(&daemon, &recorded(SHARED)[..1]);
     let page = Page::open(&replay.url());
-    page.says("silkraild does not answer: the recording has ended");
+    page.says("silkraild does not respond: the recording has ended");
     page.says("read ");
     page.row("mlx5_0", &["active"]);
 }

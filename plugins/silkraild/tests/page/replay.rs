@@ -1,4 +1,4 @@
-//! A server that has the page from a daemon, and its readings from recordings.
+//! A server that forwards requests for the page to a daemon, and serves snapshots from recordings.
 
 use std::{
     io::{self, Read, Write},
@@ -16,19 +16,19 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    /// Answers with one recording after the other, and then with an error.
-    pub(crate) fn start(daemon: &PageDaemon, answers: &[Value]) -> Self {
-        let answers: Vec<String> = answers.iter().map(Value::to_string).collect();
+    /// Serves the recordings one after the other, and then an error.
+    pub(crate) fn start(daemon: &PageDaemon, responses: &[Value]) -> Self {
+        let responses: Vec<String> = responses.iter().map(Value::to_string).collect();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let daemon = daemon.address.clone();
-        // Ends with the test's process.
+        // The thread ends with the process of the test.
         thread::spawn(move || {
-            let asked = AtomicUsize::new(0);
+            let count = AtomicUsize::new(0);
             thread::scope(|threads| {
                 for client in listener.incoming() {
-                    let (daemon, answers, asked) = (&daemon, &answers, &asked);
-                    threads.spawn(move || answer(client.unwrap(), daemon, answers, asked));
+                    let (daemon, responses, count) = (&daemon, &responses, &count);
+                    threads.spawn(move || serve(client.unwrap(), daemon, responses, count));
                 }
             });
         });
@@ -40,8 +40,8 @@ impl Replay {
     }
 }
 
-/// Answers one request. A browser may open a connection in advance and close it: that is no failure.
-fn answer(mut client: TcpStream, daemon: &str, answers: &[String], asked: &AtomicUsize) -> io::Result<()> {
+/// Serves one request. An error is ignored: a browser may open a connection in advance and close it.
+fn serve(mut client: TcpStream, daemon: &str, responses: &[String], count: &AtomicUsize) -> io::Result<()> {
     let mut request = Vec::new();
     while !request.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -51,7 +51,7 @@ fn answer(mut client: TcpStream, daemon: &str, answers: &[String], asked: &Atomi
     let request = String::from_utf8_lossy(&request);
     let path = request.split(' ').nth(1).unwrap_or_default();
     if path == "/api/v1/node" {
-        let (status, body) = match answers.get(asked.fetch_add(1, Ordering::SeqCst)) {
+        let (status, body) = match responses.get(count.fetch_add(1, Ordering::SeqCst)) {
             Some(body) => ("200 OK", body.as_str()),
             None => ("503 Service Unavailable", "the recording has ended"),
         };

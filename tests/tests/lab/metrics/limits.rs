@@ -42,7 +42,7 @@ fn as_nobody_it_tells_of_the_nodes_devices_and_what_it_may_not_enter() {
     let refused = [("collector", "devices"), ("reason", "permission")];
     assert_eq!(scrape.of("rdma_scrape_errors_total", &refused).len(), 1, "{}", daemon.log());
     assert_eq!(scrape.value("rdma_pod_info", &[("pod_name", "job-0")]), "1");
-    assert_eq!(daemon.log().matches("WARN enter network namespace").count(), 1, "{}", daemon.log());
+    assert_eq!(daemon.log().matches("WARN cannot enter network namespace").count(), 1, "{}", daemon.log());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex_lite::Regex;
 
-use super::token::compiled;
+use super::pattern::compiled;
 
 /// Words that mark a secret anywhere in a name. Names are in kebab case here.
 static ANYWHERE: LazyLock<Regex> = LazyLock::new(|| {

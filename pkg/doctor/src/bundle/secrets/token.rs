@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex_lite::{Captures, Regex};
 
-use super::{REDACTED, value};
+use super::{REDACTED, pattern::compiled, value};
 
 /// A PEM block, up to its end or the end of the text.
 static BLOCK: LazyLock<Regex> =
@@ -62,11 +62,6 @@ static LOGIN: LazyLock<Regex> = LazyLock::new(|| compiled(r"^[\w.@+-]+:[^\s:/]{3
 
 /// The minimum number of characters that is needed to recognize random text.
 const LONG: usize = 32;
-
-pub(super) fn compiled(pattern: &str) -> Regex {
-    #[expect(clippy::expect_used, reason = "the patterns are constants, and each is used by a test")]
-    Regex::new(pattern).expect("a pattern of this directory")
-}
 
 /// Returns the text without PEM blocks: keys and certificates.
 pub(super) fn without_blocks(text: &str) -> String {

@@ -8,7 +8,7 @@ use super::{
     REDACTED,
     key::{self, is_secret},
     lines::{begin_of_line, end_of_line, indentation, indented, items, lines_end},
-    token::compiled,
+    pattern::compiled,
 };
 
 /// The maximum length of a list or map in brackets.
@@ -132,7 +132,8 @@ fn of_field<'a>(text: &'a str, found: &Captures<'a>, is_object: bool) -> Option<
         None => return None,
     };
     let is_colon = separator.as_str() == ":";
-    let may_be_a_message = is_colon && quote.is_none() && text[separator.end()..].starts_with(char::is_whitespace);
+    let may_be_a_message =
+        is_colon && quote.is_none() && text[separator.end()..].starts_with(char::is_whitespace);
     if may_be_a_message && is_of_a_node(path) {
         return None;
     }

@@ -17,9 +17,9 @@ fn text(length: usize) -> Bytes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_has_many_gives_up_its_own() {
+async fn a_source_at_its_limit_loses_its_own_connections() {
     let table = Connections::with_limits(LIMITS);
-    let (_other, mut other) = table.register(source(1));
+    let (_other, mut other_end) = table.register(source(1));
     let mut ends = Vec::new();
     let mut open = Vec::new();
     for _ in 0..5 {
@@ -29,35 +29,35 @@ async fn a_source_that_has_many_gives_up_its_own() {
         tokio::time::advance(Duration::from_millis(1)).await;
     }
     assert_eq!(ends.iter_mut().map(has_ended).collect::<Vec<_>>(), [true, true, false, false, false]);
-    assert!(!has_ended(&mut other));
+    assert!(!has_ended(&mut other_end));
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_a_full_house_the_idlest_of_the_source_with_most_gives_way() {
+async fn at_the_limit_the_longest_idle_connection_of_the_largest_source_is_closed() {
     let table = Connections::with_limits(LIMITS);
-    let (_alone, mut alone) = table.register(source(1));
+    let (_only, mut only_end) = table.register(source(1));
     tokio::time::advance(Duration::from_millis(1)).await;
-    let (asking, mut asks) = table.register(source(2));
-    asking.on_request();
+    let (active, mut active_end) = table.register(source(2));
+    active.on_request();
     tokio::time::advance(Duration::from_millis(1)).await;
     let (_first, mut first) = table.register(source(2));
     tokio::time::advance(Duration::from_millis(1)).await;
     let (_second, mut second) = table.register(source(2));
-    let (_newcomer, mut newcomer) = table.register(source(3));
+    let (_latest, mut latest_end) = table.register(source(3));
     assert!(has_ended(&mut first));
-    assert!(![&mut alone, &mut asks, &mut second, &mut newcomer].into_iter().any(has_ended));
+    assert!(![&mut only_end, &mut active_end, &mut second, &mut latest_end].into_iter().any(has_ended));
 }
 
-/// As many as silkraild has.
-const HOUSE: ConnectionLimits = ConnectionLimits { all: 128, of_source: 16, ..LIMITS };
+/// The limits of the number of connections of silkraild.
+const DAEMON_LIMITS: ConnectionLimits = ConnectionLimits { all: 128, of_source: 16, ..LIMITS };
 
-/// Of the network of 48 bits with this number, the network of 64 bits with that one.
-fn site(number: u16, network: u16) -> IpAddr {
+/// Returns a /64 network of a /48 network, both by their numbers.
+fn subnet(number: u16, network: u16) -> IpAddr {
     Ipv6Addr::new(0x2001, 0xdb8, number, network, 0, 0, 0, 0).into()
 }
 
-/// Clients that connect, a millisecond after the other, and say nothing.
-async fn crowd(
+/// Opens connections at intervals of a millisecond, without requests.
+async fn connect_all(
     table: &Connections,
     sources: impl Iterator<Item = IpAddr>,
 ) -> Vec<(Arc<Connection>, CloseSignal)> {
@@ -70,31 +70,31 @@ async fn crowd(
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_thousand_sources_of_one_network_push_nobody_out_of_another() {
-    let table = Connections::with_limits(HOUSE);
-    let (_slow, mut slow) = table.register(site(1, 1));
-    let (asking, mut asks) = table.register(site(1, 2));
-    asking.on_request();
-    let mut open = crowd(&table, (0..10_000).map(|n| site(2, n))).await;
-    assert!(!has_ended(&mut slow) && !has_ended(&mut asks));
-    let stay = open.iter_mut().map(|(_, end)| has_ended(end)).filter(|ended| !ended).count();
-    assert_eq!(stay, HOUSE.all - 2);
-    assert!(!has_ended(&mut open.last_mut().unwrap().1), "a newcomer has a place");
+async fn ten_thousand_sources_of_one_network_do_not_evict_another_network() {
+    let table = Connections::with_limits(DAEMON_LIMITS);
+    let (_slow, mut slow_end) = table.register(subnet(1, 1));
+    let (active, mut active_end) = table.register(subnet(1, 2));
+    active.on_request();
+    let mut open = connect_all(&table, (0..10_000).map(|n| subnet(2, n))).await;
+    assert!(!has_ended(&mut slow_end) && !has_ended(&mut active_end));
+    let left = open.iter_mut().map(|(_, end)| has_ended(end)).filter(|ended| !ended).count();
+    assert_eq!(left, DAEMON_LIMITS.all - 2);
+    assert!(!has_ended(&mut open.last_mut().unwrap().1), "the latest connection stays open");
 }
 
-/// Of 128 that chance chooses from as often, 47 are left; the longest waiting would all be gone.
+/// With a random choice about 47 of 128 connections left open; with the longest idle one, none would.
 #[tokio::test(start_paused = true)]
-async fn of_as_many_networks_as_sources_one_goes_by_chance_and_nobody_who_is_being_answered() {
-    let table = Connections::with_limits(HOUSE);
-    let (asking, mut asks) = table.register(site(0, 0));
-    asking.on_request();
-    let mut open = crowd(&table, (1..256).map(|n| site(n, 0))).await;
-    let left = open[..HOUSE.all].iter_mut().map(|(_, end)| has_ended(end)).filter(|ended| !ended).count();
-    assert!((16..=96).contains(&left) && !has_ended(&mut asks), "{left}");
+async fn among_equal_sources_eviction_is_random_and_spares_requests_in_progress() {
+    let table = Connections::with_limits(DAEMON_LIMITS);
+    let (active, mut active_end) = table.register(subnet(0, 0));
+    active.on_request();
+    let mut open = connect_all(&table, (1..256).map(|n| subnet(n, 0))).await;
+    let left = open[..DAEMON_LIMITS.all].iter_mut().map(|(_, end)| has_ended(end)).filter(|ended| !ended).count();
+    assert!((16..=96).contains(&left) && !has_ended(&mut active_end), "{left}");
 }
 
 #[test]
-fn a_connection_that_ended_makes_room() {
+fn a_dropped_connection_is_removed() {
     let table = Connections::with_limits(LIMITS);
     let (first, _end) = table.register(source(1));
     drop(first);
@@ -102,7 +102,7 @@ fn a_connection_that_ended_makes_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_does_not_read_gets_no_more_and_one_answer_may_be_of_any_length() {
+async fn a_source_with_unread_responses_is_refused_but_one_response_can_have_any_length() {
     let table = Connections::with_limits(LIMITS);
     let (first, _first) = table.register(source(1));
     let (second, _second) = table.register(source(1));
@@ -115,7 +115,7 @@ async fn a_source_that_does_not_read_gets_no_more_and_one_answer_may_be_of_any_l
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_reads_the_oldest_texts_has_to_go_when_they_are_too_many() {
+async fn readers_of_the_oldest_snapshots_are_closed_above_the_limit() {
     let table = Connections::with_limits(LIMITS);
     let shared = text(30);
     let mut open = Vec::new();
@@ -123,8 +123,8 @@ async fn who_reads_the_oldest_texts_has_to_go_when_they_are_too_many() {
         [(1, 1, shared.clone()), (2, 1, shared), (3, 2, text(30)), (4, 3, text(30))]
     {
         let (connection, end) = table.register(source(from));
-        let taken = connection.track_snapshot(collection, text).unwrap();
-        open.push((connection, end, taken));
+        let body = connection.track_snapshot(collection, text).unwrap();
+        open.push((connection, end, body));
     }
     // The first two share one text; the last is the latest, and does not count.
     let ended: Vec<_> = open.iter_mut().map(|(_, end, _)| has_ended(end)).collect();
@@ -132,27 +132,27 @@ async fn who_reads_the_oldest_texts_has_to_go_when_they_are_too_many() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_has_the_time_that_it_needs_and_no_more() {
+async fn each_activity_has_its_timeout() {
     let table = Connections::with_limits(LIMITS);
-    let (_silent, mut silent) = table.register(source(1));
-    let (idle, mut idles) = table.register(source(2));
+    let (_silent, mut silent_end) = table.register(source(1));
+    let (idle, mut idle_end) = table.register(source(2));
     drop(idle.track_static(text(1)));
-    let (reader, mut reads) = table.register(source(3));
+    let (reader, mut reader_end) = table.register(source(3));
     let _taken = reader.track_static(text(1));
-    let (waiting, mut waits) = table.register(source(4));
+    let (waiting, mut waiting_end) = table.register(source(4));
     waiting.on_request();
     tokio::time::advance(REQUEST_TIMEOUT - Duration::from_millis(1)).await;
     reader.on_sent();
     table.end_overdue();
-    assert!(![&mut silent, &mut idles, &mut reads, &mut waits].into_iter().any(has_ended));
+    assert!(![&mut silent_end, &mut idle_end, &mut reader_end, &mut waiting_end].into_iter().any(has_ended));
     tokio::time::advance(Duration::from_millis(2)).await;
     table.end_overdue();
-    assert!(has_ended(&mut silent));
-    assert!(![&mut idles, &mut reads, &mut waits].into_iter().any(has_ended));
-    // Some bytes of a request: the rest has to come.
+    assert!(has_ended(&mut silent_end));
+    assert!(![&mut idle_end, &mut reader_end, &mut waiting_end].into_iter().any(has_ended));
+    // Some bytes of a request: the rest must follow in time.
     idle.on_received();
     tokio::time::advance(REQUEST_TIMEOUT).await;
     idle.on_received();
     table.end_overdue();
-    assert!(has_ended(&mut idles) && has_ended(&mut reads) && !has_ended(&mut waits));
+    assert!(has_ended(&mut idle_end) && has_ended(&mut reader_end) && !has_ended(&mut waiting_end));
 }
