@@ -1,4 +1,5 @@
-# Sourced by scripts that download Debian packages: they use the mirror of this machine's apt. shellcheck shell=bash
+# Sourced by scripts that download Debian packages: they use the mirror of this machine's apt.
+# shellcheck shell=bash
 
 # mirror_of SUITE: prints the URL of a suite's repository, for any format of the apt sources.
 mirror_of() {

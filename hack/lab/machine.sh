@@ -1,4 +1,5 @@
-# Sourced by lab: boots the machine in $boot, or two of them on one network. shellcheck shell=bash disable=SC2154
+# Sourced by lab: boots the machine in $boot, or two of them on one network.
+# shellcheck shell=bash disable=SC2154
 
 # A job is a directory that the guest mounts at /run/lab/job. Host to guest: argv, cwd, keep, hostname, interactive. Guest
 # to host: status, dmesg. It also contains the machine's console. The job of a second machine is its subdirectory peer.

@@ -1,6 +1,7 @@
 # Sourced by lab: everything before a boot. prepare sets $boot, a directory with vmlinuz and initrd.img. Its name contains a
 # hash of all of its inputs, it is created by one rename, and it is never changed: runs need no lock, and work trees with
-# different labs can share one cache. shellcheck shell=bash disable=SC2086,SC2154
+# different labs can share one cache.
+# shellcheck shell=bash disable=SC2086,SC2154
 
 kernel_modules=(9p 9pnet_virtio overlay igb igbvf ib_uverbs macvlan ipvlan 8021q dummy veth bridge bonding)
 

@@ -1,21 +1,21 @@
-//! Why a node could not be judged, or something not be reverted.
+//! Why stale resources could not be determined or reverted.
 
-/// A node could not be judged, or something not be reverted.
+/// Stale resources could not be determined or reverted.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nobody can say from here who lives.
+    /// The running pods cannot be determined from this process, for example in a container.
     #[error(transparent)]
     CannotJudge(#[from] netns::NotOnNode),
-    /// The kernel does not tell which boot this is.
-    #[error("which boot is this? {0}")]
+    /// The boot ID, `/proc/sys/kernel/random/boot_id`, cannot be read.
+    #[error("cannot read the boot ID: {0}")]
     NoBootId(#[from] journal::Error),
-    /// State.
+    /// A file below the state directory cannot be read or written.
     #[error(transparent)]
     State(#[from] state::Error),
-    /// A journal is of a plugin that is not there.
-    #[error("this version of Silkrail has no plugin {0:?}: use the version that attached the pod")]
+    /// A journal was written by a plugin that this version does not have.
+    #[error("this version of Silkrail has no plugin {0:?}; use the version that attached the pod")]
     UnknownPlugin(String),
-    /// What a DEL could not take back.
+    /// The plugin could not revert an attachment.
     #[error(transparent)]
     Plugin(#[from] plugin_runtime::Error),
 }

@@ -1,4 +1,4 @@
-//! Something that is there and may be stale, and the evidence.
+//! A resource that may be stale, and the evidence.
 
 use std::fmt;
 
@@ -6,50 +6,50 @@ use identifiers::Attachment;
 use serde::Serialize;
 use state::{claim::ClaimKind, journals::JournalFile, orphans::Orphan};
 
-/// Something that was found.
+/// A resource that may be stale, as `silkrail gc` lists it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StaleFinding {
-    /// What is to become of it.
+    /// Whether it is stale, and whether it was reverted.
     #[serde(rename = "state")]
     pub verdict: FindingState,
-    /// What it is.
+    /// The kind of resource.
     pub what: FindingKind,
-    /// Whose it is.
+    /// Its owner, as `CONTAINER-ID@IFNAME`, if known.
     pub attachment: Option<String>,
-    /// Which of them.
+    /// The resource: an address, a PCI address, a file, or the plugin and network of a journal.
     pub object: String,
-    /// Why the verdict is what it is.
+    /// The reason for the verdict.
     pub evidence: String,
-    /// Why it could not be taken back.
+    /// Why it could not be reverted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why_left: Option<String>,
-    /// How it is taken back.
+    /// What is reverted or released.
     #[serde(skip)]
     pub(crate) thing: Option<RevertTarget>,
 }
 
-/// What is to become of it.
+/// The state of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FindingState {
-    /// Nobody needs it.
+    /// It has no running owner and can be reverted.
     Stale,
-    /// Somebody is at work on it.
+    /// An operation holds its journal's lock.
     InProgress,
-    /// It is told of and left alone.
+    /// It is listed only, since its owner may still be running.
     Kept,
-    /// It was stale and is gone.
+    /// It was stale and was reverted.
     TakenBack,
-    /// It was stale and is there.
+    /// It is stale and could not be reverted.
     Left,
 }
 
-/// In the order in which they are shown, and taken back where no journal tells of them.
+/// The kind of a finding, in the order in which findings are listed and resources without a journal are released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FindingKind {
-    /// An attachment, by its journal.
+    /// The journal of an attachment.
     Journal,
     /// The claim of an RDMA device.
     RdmaDevice,
@@ -59,20 +59,20 @@ pub enum FindingKind {
     Address,
     /// An entry of the pod map.
     MapEntry,
-    /// A note which attachment a pod's interface is.
+    /// A note that maps a pod's interface to its attachment.
     Note,
-    /// The addresses of another boot.
+    /// The address store of another boot.
     Store,
-    /// A file that cannot be understood.
+    /// A file that cannot be parsed.
     File,
 }
 
-/// What can be taken back.
+/// What a finding reverts or releases.
 #[derive(Debug)]
 pub(crate) enum RevertTarget {
-    /// An attachment, by its journal: its file and its inode.
+    /// An attachment, by the file and inode of its journal.
     Journal { named: JournalFile, inode: u64 },
-    /// Something without a journal.
+    /// A resource without a journal.
     Orphan(Orphan),
 }
 
@@ -88,7 +88,7 @@ impl StaleFinding {
         Self { verdict, what, attachment, object, evidence, why_left: None, thing: None }
     }
 
-    /// What no journal tells of.
+    /// A finding for a resource without a journal.
     pub(crate) fn orphan(verdict: FindingState, orphan: Orphan, evidence: String) -> Self {
         let file =
             |path: &std::path::Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -109,7 +109,7 @@ impl StaleFinding {
         Self { thing: Some(thing), ..self }
     }
 
-    /// What tells it from others, also from a later journal of the same attachment.
+    /// A key that is unique among findings. It differs for a later journal of the same attachment.
     pub(crate) fn key(&self) -> String {
         let inode = match &self.thing {
             Some(RevertTarget::Journal { inode, .. }) => *inode,
@@ -135,7 +135,7 @@ impl fmt::Display for FindingState {
             Self::Stale => "stale",
             Self::InProgress => "in progress",
             Self::Kept => "kept",
-            Self::TakenBack => "taken back",
+            Self::TakenBack => "reverted",
             Self::Left => "left",
         })
     }

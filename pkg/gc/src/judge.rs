@@ -1,4 +1,4 @@
-//! What is stale on a node, and why.
+//! Determines what is stale on a node, and why.
 
 use std::path::Path;
 
@@ -15,9 +15,9 @@ use crate::{
     finding::{FindingKind, FindingState, RevertTarget, StaleFinding},
 };
 
-const NO_JOURNAL: &str = "no journal tells of its attachment";
+const NO_JOURNAL: &str = "its attachment has no journal";
 
-/// What is judged by. Who is dead by it stays so, however long ago it was looked.
+/// The evidence for verdicts. A namespace that it shows as dead stays dead, so old evidence remains valid for those.
 pub(crate) struct GcEvidence<'a> {
     pub(crate) living: LiveNetns,
     pub(crate) witnesses: LivenessEvidence<'a>,
@@ -29,7 +29,7 @@ impl<'a> GcEvidence<'a> {
     }
 }
 
-/// Everything that is stale, at work, or only to be told of.
+/// Returns everything that is stale, in progress, or only listed.
 pub(crate) fn find(node: &GcNode, evidence: &GcEvidence<'_>) -> Result<Vec<StaleFinding>, Error> {
     let living = &evidence.living;
     let mut found = Vec::new();
@@ -46,7 +46,7 @@ pub(crate) fn find(node: &GcNode, evidence: &GcEvidence<'_>) -> Result<Vec<Stale
     for derived in orphans::orphaned_files(&node.state)? {
         found.push(match derived {
             Orphan::Store(_) => {
-                StaleFinding::orphan(FindingState::Stale, derived, "it is of another boot".into())
+                StaleFinding::orphan(FindingState::Stale, derived, "it was written in another boot".into())
             }
             Orphan::Note(..) => StaleFinding::orphan(FindingState::Stale, derived, NO_JOURNAL.into()),
             derived => claimed(derived, evidence),
@@ -58,7 +58,7 @@ pub(crate) fn find(node: &GcNode, evidence: &GcEvidence<'_>) -> Result<Vec<Stale
     Ok(found)
 }
 
-/// What a journal says of its attachment; `None` if all is well, or the journal has just gone.
+/// Judges an attachment by its journal; `None` if it is not stale, or if the journal was removed in the meantime.
 pub(crate) fn journal(named: JournalFile, living: &LiveNetns) -> Option<StaleFinding> {
     let of = |verdict, evidence: String, network: &str| {
         let object = format!("{} of network {network}", named.plugin);
@@ -67,8 +67,7 @@ pub(crate) fn journal(named: JournalFile, living: &LiveNetns) -> Option<StaleFin
     let record = match JournalStatus::read_status(&named.path) {
         Ok(record) => record?,
         Err(error) => {
-            let evidence =
-                format!("it cannot be understood ({error}); a DEL of the attachment sets it aside");
+            let evidence = format!("it cannot be parsed ({error}); a DEL of the attachment quarantines it");
             return Some(of(FindingState::Kept, evidence, "?"));
         }
     };
@@ -77,24 +76,24 @@ pub(crate) fn journal(named: JournalFile, living: &LiveNetns) -> Option<StaleFin
     Some(finding.with(RevertTarget::Journal { inode: record.inode, named }))
 }
 
-/// What is to become of an attachment; `None` if all is well.
+/// The verdict on an attachment and its evidence; `None` if it is not stale.
 fn judge(record: &JournalStatus, living: &LiveNetns) -> Option<(FindingState, String)> {
     let (verdict, evidence) = if journal::boot_id().is_ok_and(|now| now != record.head.boot_id) {
         (FindingState::Stale, "it was written before the last boot".to_owned())
     } else {
-        // Without a known namespace nobody can say that it is dead.
+        // If the namespace is not recorded, it cannot be shown to be dead.
         let life =
             record.head.netns.map_or(NetnsLiveness::Named, |id| living.liveness(&record.head.netns_path, id));
         judge_liveness(life, record.complete)?
     };
     if record.at_work {
-        return Some((FindingState::InProgress, "a call is at work on it".to_owned()));
+        return Some((FindingState::InProgress, "an operation is in progress on it".to_owned()));
     }
     Some((verdict, evidence))
 }
 
 fn judge_liveness(life: NetnsLiveness, complete: bool) -> Option<(FindingState, String)> {
-    let killed = "the ADD that wrote it has died before it was completed";
+    let killed = "the ADD that wrote it was killed before it completed";
     match (life, complete) {
         (NetnsLiveness::Named, true) => None,
         (NetnsLiveness::Dead(why), true) => Some((FindingState::Stale, why)),
@@ -102,12 +101,12 @@ fn judge_liveness(life: NetnsLiveness, complete: bool) -> Option<(FindingState, 
             Some((FindingState::Stale, killed.to_owned()))
         }
         (NetnsLiveness::Held(how), true) => Some((FindingState::Kept, how)),
-        // A DEL would not find what it must take back.
+        // A DEL would not find what it must revert.
         (NetnsLiveness::Held(how), false) => Some((FindingState::Kept, format!("{killed}; {how}"))),
     }
 }
 
-/// A claim of a device without a journal.
+/// Judges a claim of a device whose owner has no journal.
 pub(crate) fn device(claim: DeviceClaim, living: &LiveNetns) -> StaleFinding {
     match claim.reason_dead(Some(living)) {
         Some(death) => StaleFinding::orphan(
@@ -116,13 +115,13 @@ pub(crate) fn device(claim: DeviceClaim, living: &LiveNetns) -> StaleFinding {
             format!("{NO_JOURNAL}, and {death}"),
         ),
         None => {
-            let evidence = format!("{NO_JOURNAL}, but its namespace lives");
+            let evidence = format!("{NO_JOURNAL}, but its network namespace exists");
             StaleFinding::orphan(FindingState::Kept, Orphan::Device(claim), evidence)
         }
     }
 }
 
-/// An address or an entry without a journal: stale, unless something says that its owner may live.
+/// Judges an address or an entry without a journal: stale unless there is evidence that its owner is running.
 pub(crate) fn claimed(orphan: Orphan, evidence: &GcEvidence<'_>) -> StaleFinding {
     let witness = orphan.owner().and_then(|owner| evidence.witnesses.of(owner, Some(&evidence.living)));
     match witness {
@@ -132,8 +131,8 @@ pub(crate) fn claimed(orphan: Orphan, evidence: &GcEvidence<'_>) -> StaleFinding
 }
 
 fn unreadable_file(path: &Path) -> StaleFinding {
-    let evidence = "it could not be understood; what its attachment has is kept because of it: \
-                    delete it when nothing of the attachment is left";
+    let evidence = "it cannot be parsed, so the resources of its attachment are kept: delete the file once the attachment has no \
+                    resources left";
     StaleFinding::new(
         FindingState::Kept,
         FindingKind::File,

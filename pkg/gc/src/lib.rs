@@ -1,7 +1,7 @@
-//! What died on a node without a DEL, found and reverted.
+//! Finds and reverts attachments whose pods are gone.
 //!
-//! CNI's GC is told by the runtime what is valid. Nobody tells us: what is stale is judged by the evidence on the node
-//! ([`find`]), and reverted as the plugins' own DEL does ([`clean_up`]).
+//! For CNI's GC the runtime supplies the list of valid attachments. This crate has no such list: it determines what is stale
+//! by the evidence on the node ([`find`]), and reverts it as the plugins' own DEL does ([`clean_up`]).
 
 #![forbid(unsafe_code)]
 
@@ -21,43 +21,43 @@ pub use self::{
     finding::{FindingKind, FindingState, StaleFinding},
 };
 
-/// The node as it is to be judged and cleaned.
+/// The node that is inspected and cleaned up.
 #[derive(Debug)]
 pub struct GcNode {
-    /// Its root directory.
+    /// Its root directory, `/` on the node itself.
     pub root: PathBuf,
-    /// Where the plugins keep their state. They want an absolute path.
+    /// The state directory of the plugins; an absolute path.
     pub state: StateDir,
-    /// Where IPAM plugins of others are looked for, if they are not where they were.
+    /// Directory of other projects' IPAM plugins, for those that are no longer at the path in the journal.
     pub cni_path: PathBuf,
 }
 
-/// The plugin of a name.
+/// Returns the plugin with a name, such as `macvlan`.
 pub type FindPlugin = fn(&str) -> Option<&'static dyn RevertByJournal>;
 
-/// Reverting one thing may bring another to light: a note whose journal has just gone.
+/// Reverting one thing may orphan another, such as a note whose journal was just removed.
 const ROUNDS: usize = 5;
 
-/// Everything that is stale, at work, or only to be told of.
+/// Returns everything that is stale, in progress, or only listed.
 ///
 /// # Errors
-/// If nobody can judge from here who lives, or state cannot be read.
+/// If the running pods cannot be determined from this process, or state cannot be read.
 pub fn find(node: &GcNode) -> Result<Vec<StaleFinding>, Error> {
-    // Without it nothing is known to be of another boot.
+    // Without the boot ID, state of another boot cannot be recognized.
     journal::boot_id()?;
     judge::find(node, &GcEvidence::scan(node)?)
 }
 
-/// Reverts what is stale, looks again, and says what became of each.
+/// Reverts what is stale, checks again, and returns the outcome of each finding.
 ///
 /// # Errors
-/// As [`find`]; and if this process is not in the node's network namespace. What could not be reverted is no error, but a
-/// [`FindingState::Left`].
+/// As [`find`], and if this process is not in the node's network namespace. What could not be reverted is not an error but
+/// a [`FindingState::Left`].
 pub fn clean_up(node: &GcNode, plugin: FindPlugin) -> Result<Vec<StaleFinding>, Error> {
     netns::require_node_netns(&node.root)?;
     journal::boot_id()?;
     let mut tried = Vec::new();
-    // Why a try failed; empty if it did not.
+    // The error of each attempt; empty if it succeeded.
     let mut outcomes = BTreeMap::new();
     for _ in 0..ROUNDS {
         let evidence = GcEvidence::scan(node)?;
@@ -78,9 +78,9 @@ pub fn clean_up(node: &GcNode, plugin: FindPlugin) -> Result<Vec<StaleFinding>, 
     let mut rest = judge::find(node, &GcEvidence::scan(node)?)?;
     for finding in rest.iter_mut().filter(|finding| finding.verdict == FindingState::Stale) {
         let why = outcomes.remove(&finding.key()).filter(|why| !why.is_empty());
-        finding.mark_left(why.unwrap_or_else(|| "it is there again, or still".into()));
+        finding.mark_left(why.unwrap_or_else(|| "it was reverted, but exists again or still".into()));
     }
-    // Whatever is not there any more.
+    // What no longer exists.
     tried.retain(|finding| outcomes.contains_key(&finding.key()));
     Ok(tried.into_iter().map(StaleFinding::cleaned_up).chain(rest).collect())
 }

@@ -1,4 +1,4 @@
-//! Reverting what is stale: attachments by their journals, the rest by what the plugins' GC does.
+//! Reverts what is stale: attachments by their journals, the rest as the plugins' GC does.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use crate::{
     judge::{self, GcEvidence},
 };
 
-/// How long a plugin may have the lock of the claims of devices. It normally does for microseconds.
+/// Timeout for the lock of the device claims, which plugins normally hold for microseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What comes first: an RDMA device leaves before its VF does, an address is free when no link has it any more.
+/// The order of reverts: an RDMA device is returned before its VF, and an address is released after its link is gone.
 pub(crate) fn clean_up_order(finding: &StaleFinding) -> (u8, Option<Attachment>, u8) {
     match &finding.thing {
         Some(RevertTarget::Journal { named, .. }) => {
@@ -25,11 +25,11 @@ pub(crate) fn clean_up_order(finding: &StaleFinding) -> (u8, Option<Attachment>,
             };
             (0, Some(named.attachment.clone()), rank)
         }
-        _ => (1, None, 0), // in the order in which they were found
+        _ => (1, None, 0), // in the order of the findings
     }
 }
 
-/// Reverts something if it is still stale: it may have taken a while to come to this one.
+/// Reverts a finding if it is still stale: earlier reverts may have taken a while.
 pub(crate) fn revert(
     node: &GcNode,
     plugin: FindPlugin,
@@ -61,7 +61,7 @@ fn is_still_stale(orphan: &Orphan, evidence: &GcEvidence<'_>) -> bool {
     now.verdict == FindingState::Stale
 }
 
-/// What the plugin's DEL would do, for the journal has all that it needs.
+/// Does what the plugin's DEL would do: the journal contains all that it needs.
 fn delete(node: &GcNode, plugin: FindPlugin, named: &JournalFile, inode: u64) -> Result<(), Error> {
     let name = &named.plugin;
     let plugin = plugin(name).ok_or_else(|| Error::UnknownPlugin(name.clone()))?;

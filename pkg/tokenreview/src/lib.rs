@@ -131,7 +131,9 @@ fn refused(what: &'static str) -> impl Fn(kube::Error) -> Error {
 /// parser may quote it too.
 fn why(error: &kube::Error) -> String {
     match error {
-        kube::Error::Api(status) => format!("the API server responded with status {}, expected 201", status.code),
+        kube::Error::Api(status) => {
+            format!("the API server responded with status {}, expected 201", status.code)
+        }
         kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {
             "the response of the API server is not a valid review".into()
         }

@@ -122,7 +122,9 @@ fn check(user: &str, hash: &str) -> Result<u32, String> {
         return Err(format!("user {user:?}: a name must not contain a colon"));
     }
     let cost = cost(hash).ok_or_else(|| {
-        format!("the password of user {user:?} is not a bcrypt hash; create one with htpasswd -nBC 10 {user:?}")
+        format!(
+            "the password of user {user:?} is not a bcrypt hash; create one with htpasswd -nBC 10 {user:?}"
+        )
     })?;
     match cost {
         cost @ 4..=MAX_BCRYPT_COST => Ok(cost),
@@ -206,7 +208,11 @@ mod tests {
             assert_eq!(work(&users, user, "wrong"), (false, vec![4, 5, 6]), "{user}");
         }
         for password in ["x", "y", "z"] {
-            assert_eq!(work(&users, "unknown", password), (false, vec![4, 5, 6]), "the password of another user");
+            assert_eq!(
+                work(&users, "unknown", password),
+                (false, vec![4, 5, 6]),
+                "the password of another user"
+            );
         }
         assert_eq!(work(&users, "a", "y"), (false, vec![4, 5, 6]), "the password of another user");
     }

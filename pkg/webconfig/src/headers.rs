@@ -31,7 +31,8 @@ fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> 
         return Err(format!("{known}: {value:?}; expected {}", values.join(" or ")));
     }
     let name = HeaderName::try_from(*known).map_err(|error| error.to_string())?;
-    let value = HeaderValue::try_from(value).map_err(|_| format!("{known}: {value:?} is not a valid header value"))?;
+    let value = HeaderValue::try_from(value)
+        .map_err(|_| format!("{known}: {value:?} is not a valid header value"))?;
     Ok((name, value))
 }
 

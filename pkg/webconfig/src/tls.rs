@@ -81,9 +81,10 @@ fn pem(
             Ok(Some(PemText { what: format!("{file_key} {}", file.value.display()), line, bytes }))
         }
         (None, None) => Ok(None),
-        (Some(_), Some(file)) => {
-            Err(LineError::at(file.referenced.line(), format!("{key} and {file_key}: expected only one of them")))
-        }
+        (Some(_), Some(file)) => Err(LineError::at(
+            file.referenced.line(),
+            format!("{key} and {file_key}: expected only one of them"),
+        )),
     }
 }
 

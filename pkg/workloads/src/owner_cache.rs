@@ -110,7 +110,7 @@ impl OwnerCache {
         Some(owner_ref.clone())
     }
 
-    /// Returns when the next failed request is to be repeated.
+    /// Returns the time of the next retry.
     pub(crate) fn next_retry(&self) -> Option<Instant> {
         let waiting = self.objects.values().filter(|object| !object.is_requested);
         waiting
@@ -216,8 +216,11 @@ fn owner_path(
 ) -> OwnerPath {
     let mut passed: Vec<NamespacedOwnerRef> = Vec::new();
     let (mut last, mut next) = (None, from.cloned());
-    while let Some(owner_ref) = next.filter(|owner_ref| passed.len() < MAX_OWNER_DEPTH && !passed.contains(owner_ref)) {
-        let object = objects.entry(owner_ref.clone()).or_insert_with(|| CachedOwner::of(&owner_ref, retry_policy));
+    while let Some(owner_ref) =
+        next.filter(|owner_ref| passed.len() < MAX_OWNER_DEPTH && !passed.contains(owner_ref))
+    {
+        let object =
+            objects.entry(owner_ref.clone()).or_insert_with(|| CachedOwner::of(&owner_ref, retry_policy));
         needed.insert(owner_ref.clone());
         next = match &object.state {
             OwnerState::Untried => return OwnerPath::Open,
@@ -287,11 +290,7 @@ mod tests {
         let b = cache.next(now).unwrap();
         cache.record(&b, read(None), now);
         assert_eq!(name(&cache, "p").as_deref(), Some("b"));
-        assert_eq!(
-            (cache.next(now), cache.next_retry()),
-            (None, None),
-            "what was read is not read again"
-        );
+        assert_eq!((cache.next(now), cache.next_retry()), (None, None), "what was read is not read again");
     }
 
     #[test]
@@ -363,10 +362,7 @@ mod tests {
         }
         let b = cache.next(now).unwrap();
         cache.record(&b, read(None), now);
-        assert_eq!(
-            (name(&cache, "e").as_deref(), name(&cache, "p").as_deref()),
-            (Some("a"), Some("b"))
-        );
+        assert_eq!((name(&cache, "e").as_deref(), name(&cache, "p").as_deref()), (Some("a"), Some("b")));
     }
 
     #[test]
@@ -387,8 +383,8 @@ mod tests {
             let owner_ref = cache.next(now).unwrap();
             cache.record(&owner_ref, failed(failure), now);
         }
-        let troubles = cache.errors();
-        assert_eq!(troubles.len(), 1, "{troubles:?}");
-        assert_eq!(troubles[0].what, "owner of kind Job batch/v1: no");
+        let errors = cache.errors();
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert_eq!(errors[0].what, "owner of kind Job batch/v1: no");
     }
 }

@@ -43,7 +43,10 @@ impl OwnerRef {
 
 fn is_name(text: &str) -> bool {
     let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
-    !text.is_empty() && text.len() <= MAX_NAME_LEN && !matches!(text, "." | "..") && text.bytes().all(is_valid)
+    !text.is_empty()
+        && text.len() <= MAX_NAME_LEN
+        && !matches!(text, "." | "..")
+        && text.bytes().all(is_valid)
 }
 
 #[cfg(test)]

@@ -104,7 +104,9 @@ impl<'a> PodWatch<'a> {
                 }
                 WatchEvent::Deleted(pod) => {
                     advance(version, &pod.metadata);
-                    watched_pod(pod.metadata).into_iter().for_each(|pod| self.shared.cache().remove(&pod.uid));
+                    watched_pod(pod.metadata)
+                        .into_iter()
+                        .for_each(|pod| self.shared.cache().remove(&pod.uid));
                 }
                 WatchEvent::Bookmark(bookmark) => *version = bookmark.metadata.resource_version,
                 WatchEvent::Error(status) => return Err(kube::Error::Api(status).into()),

@@ -88,9 +88,9 @@ impl WorkloadResolver for WorkloadWatcher {
     }
 
     fn errors(&self) -> Vec<CollectError> {
-        let mut troubles = self.shared.cache().errors();
-        troubles.extend(self.shared.watch_error());
-        troubles
+        let mut errors = self.shared.cache().errors();
+        errors.extend(self.shared.watch_error());
+        errors
     }
 }
 

@@ -13,8 +13,8 @@ use api_server::{ApiFault, FakeApiServer};
 use exporter::{CollectorSet, DeviceFilter, ErrorReason, Exporter, ExporterOptions, WorkloadResolver};
 use exposition::ExpositionFormat;
 use fixture::{
-    NODE, REPLICA_SET, RETRY_POLICY, watch, watch_with, kubeconfig, owner, pod, reasons, start, owner_text, until,
-    until_owner, with_deployment,
+    NODE, REPLICA_SET, RETRY_POLICY, kubeconfig, owner, owner_text, pod, reasons, start, until, until_owner,
+    watch, watch_with, with_deployment,
 };
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::json;
@@ -126,9 +126,17 @@ async fn a_pod_that_is_created_again_under_its_name_is_another() {
     server.put("apis/batch/v1/namespaces/ml/jobs/j", "j", json!([]));
     server.put_pod(NODE, "web-1-x", "p2", owner("batch/v1", "Job", "j", "j"));
     until_owner(&owners, &pod("web-1-x", Some("p2")), "batch/v1 Job ml/j").await;
-    assert_eq!(owner_text(&owners, &pod("web-1-x", None)), "batch/v1 Job ml/j", "by name, the existing pod is found");
+    assert_eq!(
+        owner_text(&owners, &pod("web-1-x", None)),
+        "batch/v1 Job ml/j",
+        "by name, the existing pod is found"
+    );
     assert_eq!(owner_text(&owners, &old), "apps/v1 Deployment ml/web", "the deleted pod is kept for a while");
-    assert_eq!(owner_text(&owners, &pod("web-1-x", Some("p3"))), "", "an unknown UID is not looked up by name");
+    assert_eq!(
+        owner_text(&owners, &pod("web-1-x", Some("p3"))),
+        "",
+        "an unknown UID is not looked up by name"
+    );
 }
 
 #[tokio::test]

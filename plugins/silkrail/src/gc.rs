@@ -1,4 +1,4 @@
-//! `silkrail gc`: takes back what died without a DEL.
+//! `silkrail gc`: reverts attachments whose pods are gone.
 
 use std::{
     fs,
@@ -14,16 +14,15 @@ use crate::{
     json, state_dir_warning, table,
 };
 
-/// Take back what died without a DEL: addresses, VFs, RDMA devices
+/// Revert attachments whose pods are gone: addresses, VFs, RDMA devices
 ///
-/// Shows what is stale and why: journals of another boot, of ADDs that were killed, of pods whose network namespace is
-/// dead; claims, pod map entries and notes that no journal tells of. Nothing is done without --yes. What a pod that
-/// lives has, and what a call is at work on, is never touched; files that could not be understood are shown and never
-/// deleted.
+/// Shows what is stale and why: journals of another boot, of killed ADDs, and of pods whose network namespace is gone;
+/// claims, pod map entries and notes without a journal. Nothing is changed without --yes. Resources of running pods and
+/// of operations in progress are never touched. Files that cannot be parsed are listed and never deleted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct GcArgs {
-    /// Do it, and say what is left
+    /// Revert what is stale, and show what could not be reverted
     #[arg(long)]
     yes: bool,
     /// Print JSON
@@ -32,24 +31,24 @@ pub(crate) struct GcArgs {
     /// Where the plugins keep their state
     #[arg(long, default_value = StateDir::DEFAULT, value_name = "DIR")]
     state_dir: PathBuf,
-    /// Where IPAM plugins of others are that must be told, if not where they were
+    /// Where other projects' IPAM plugins are, if a journal's path of one no longer exists
     #[arg(long, default_value = "/opt/cni/bin", value_name = "DIR")]
     cni_path: PathBuf,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  silkrail gc          what would be taken back, and the evidence
-  silkrail gc --yes    take it back
+  silkrail gc          what would be reverted, and the evidence
+  silkrail gc --yes    revert it
   silkrail gc --json | jq -r '.[] | select(.state == \"stale\") | .object'
 
-States: stale (dry run), taken back, left (see why), in progress (a call is at work), kept (told of only).
+States: stale (dry run), reverted, left (with the reason), in progress (an operation is running), kept (only listed).
 
 Exit status:
   0   done, nothing to do, or a dry run
-  1   an error; or it cannot be judged from here which pods live: run it on the node, not in a container
+  1   an error, or the running pods cannot be determined from here: run it on the node, not in a container
   2   wrong usage
-  3   something could not be taken back";
+  3   something could not be reverted";
 
 impl GcArgs {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
@@ -67,12 +66,12 @@ impl GcArgs {
 }
 
 fn node(root: &Path, state_dir: &Path, cni_path: &Path) -> GcNode {
-    // The plugins want an absolute path. Where there is no directory there is nothing to take back either.
+    // The plugins need an absolute path. If the directory does not exist, there is nothing to revert.
     let state = StateDir::at(fs::canonicalize(state_dir).unwrap_or_else(|_| state_dir.to_owned()));
     GcNode { root: root.to_owned(), state, cni_path: cni_path.to_owned() }
 }
 
-/// What is stale, and what is only told of: for `silkrail doctor`.
+/// Returns stale resources, and those that `gc` only lists, for `silkrail doctor`.
 pub(crate) fn stale_resources(
     root: &Path,
     state_dir: &Path,
@@ -81,7 +80,7 @@ pub(crate) fn stale_resources(
     Ok(findings.into_iter().filter_map(leftover).collect())
 }
 
-/// What the doctor is told of it; nothing while somebody is at work on it.
+/// The doctor's form of a finding; `None` while an operation is in progress on it.
 fn leftover(finding: StaleFinding) -> Option<::doctor::StaleResource> {
     let stale = match finding.verdict {
         FindingState::Stale => true,
@@ -111,9 +110,11 @@ fn print(findings: &[StaleFinding], out: &mut dyn Write) -> Result<(), CommandEr
         }
     }
     match (count(FindingState::Stale), count(FindingState::TakenBack), count(FindingState::Left)) {
-        (0, 0, 0) => writeln!(out, "nothing is to be taken back")?,
-        (0, back, left) => writeln!(out, "{back} taken back, {left} left")?,
-        (stale, ..) => writeln!(out, "{stale} to be taken back; nothing was done: run it again with --yes")?,
+        (0, 0, 0) => writeln!(out, "nothing to revert")?,
+        (0, reverted, left) => writeln!(out, "{reverted} reverted, {left} left")?,
+        (stale, ..) => {
+            writeln!(out, "{stale} to revert; nothing was done: run the command again with --yes")?
+        }
     }
     Ok(())
 }

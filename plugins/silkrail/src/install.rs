@@ -1,4 +1,4 @@
-//! `silkrail install`: puts the executables on the node.
+//! `silkrail install`: installs the executables on the node.
 
 use std::{
     env,
@@ -19,32 +19,32 @@ use crate::{
 
 /// Install the CNI plugins on this node
 ///
-/// Each file is written beside its name, run once, and renamed: a runtime that calls a plugin at that moment gets the
-/// whole old one or the whole new one. Files of others (the Go plugins have some of these names) are kept for
-/// `silkrail uninstall`; only Spiderpool's own executable is left alone. What is there already is not touched, so it can be run at every boot; a run that was killed is
-/// finished by the next one. No network configuration is written.
+/// Each file is written under a temporary name, run once, and renamed: a runtime that calls a plugin at that moment runs
+/// either the old file or the new one. Files of other projects with these names, such as the Go plugins, are saved for
+/// `silkrail uninstall`; Spiderpool's own executable is not replaced. Files that are up to date are not touched, so the
+/// command can run at every boot. If a run is killed, the next one completes it. No network configuration is written.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct InstallArgs {
-    /// Where the executables are, themselves or in `cni` and `bin` [default: beside this program]
+    /// Directory of the executables, or of its `cni` and `bin` [default: the directory of this program]
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
-    /// Where this node's runtime looks for plugins
+    /// Directory in which this node's container runtime looks for plugins
     #[arg(long, value_name = "DIR", default_value = "/opt/cni/bin")]
     to: PathBuf,
-    /// Also install silkrail and silkraild, there
+    /// Also install silkrail and silkraild, into this directory
     #[arg(long, value_name = "DIR")]
     bin_dir: Option<PathBuf>,
-    /// Which plugins: all, prefixed-only (silkrail-macvlan and so on, beside the Go plugins), or names with commas between them
+    /// Plugins: all, prefixed-only (silkrail-macvlan and so on, next to the Go plugins), or a comma-separated list
     #[arg(long, default_value = "all", value_parser = chosen)]
     names: PluginNamesArg,
-    /// Also in place of Spiderpool's executable: its agent is not told any more which addresses are free
+    /// Also replace Spiderpool's executable; its agent is then no longer informed of released addresses
     #[arg(long, value_name = "NAME", value_parser = ["spiderpool"])]
     replace: Vec<String>,
-    /// Also in place of a newer release
+    /// Also replace a newer release
     #[arg(long)]
     force: bool,
-    /// Show what would be done
+    /// Show what would be done, without doing it
     #[arg(long)]
     dry_run: bool,
     /// Print JSON
@@ -54,27 +54,27 @@ pub(crate) struct InstallArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  target/dist/bin/silkrail install --bin-dir /usr/local/bin    of what hack/build made
+  target/dist/bin/silkrail install --bin-dir /usr/local/bin    from the output of hack/build
   silkrail install --from target/dist --dry-run                what would be done
-  silkrail install --names prefixed-only                       beside the Go plugins
+  silkrail install --names prefixed-only                       next to the Go plugins
   silkrail install --to /var/lib/rancher/k3s/data/cni          k3s
-  silkrail install --replace spiderpool                        in a cluster that does not run Spiderpool any more
+  silkrail install --replace spiderpool                        in a cluster that no longer runs Spiderpool
 
-What was installed and replaced is in /var/lib/silkrail/install.
+The list of installed files and the replaced files are in /var/lib/silkrail/install.
 
 Exit status:
   0   done, nothing to do, or a dry run
-  1   an error: no source, wrong architecture, a directory that is missing, read-only or a symbolic link
+  1   an error: no executables, wrong architecture, or a directory that is missing, read-only or a symbolic link
   2   wrong usage
   3   refused: a newer release is installed
-  5   another installation does not end";
+  5   timed out waiting for another installation";
 
-/// Names of ours under which another project's program may be at work.
+/// Plugin names under which another project's program may be in use.
 const PROTECTED_NAMES: [&str; 1] = ["spiderpool"];
 
 const HEAD: [&str; 4] = ["FILE", "ACTION", "WAS", "KEPT"];
 
-/// What is printed for scripts.
+/// The result, as printed with `--json`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct InstallReport {
@@ -87,17 +87,17 @@ struct InstallReport {
 #[serde(rename_all = "camelCase")]
 struct InstallRow {
     path: PathBuf,
-    /// install, upgrade, replace, unchanged, left alone.
+    /// `install`, `upgrade`, `replace`, `unchanged` or `left alone`.
     action: &'static str,
     sha256: String,
     release: String,
-    /// The release that it replaces, if that is ours.
+    /// The release of the replaced file, if it is one of Silkrail's.
     was: Option<String>,
-    /// What `silkrail uninstall` puts back.
+    /// What `silkrail uninstall` restores: the path of a saved file, or a symbolic link.
     kept: Option<String>,
 }
 
-/// The names to install, each of them a plugin's.
+/// The names to install; each is the name of a plugin.
 #[derive(Debug, Clone)]
 struct PluginNamesArg(Vec<String>);
 
@@ -134,19 +134,19 @@ impl InstallArgs {
             names: self.names.0.clone(),
             spared: PROTECTED_NAMES
                 .iter()
-                .filter(|name| !self.replace.iter().any(|told| told == *name))
+                .filter(|name| !self.replace.iter().any(|replaced| replaced == *name))
                 .map(|name| (*name).to_owned())
                 .collect(),
             force: self.force,
         })
     }
 
-    /// What an operator does now.
+    /// The next steps for the operator.
     fn next(&self, planned: &[PlannedFile]) -> Vec<String> {
         let spared = planned.iter().filter(|file| file.action == InstallAction::LeftAlone).map(|file| {
             format!(
-                "{} is not ours and was left alone: if this cluster does not run Spiderpool any more, --replace spiderpool; \
-                 else networks name silkrail-ipam, and pools of their own",
+                "{} belongs to another project and was not replaced: if this cluster no longer runs Spiderpool, use --replace \
+                 spiderpool; otherwise use the IPAM plugin silkrail-ipam in networks, with separate pools",
                 file.path.display()
             )
         });
@@ -154,10 +154,12 @@ impl InstallArgs {
             let changes = planned
                 .iter()
                 .any(|file| !matches!(file.action, InstallAction::Unchanged | InstallAction::LeftAlone));
-            return spared.chain(changes.then(|| "run it again without --dry-run".to_owned())).collect();
+            return spared
+                .chain(changes.then(|| "run the command again without --dry-run".to_owned()))
+                .collect();
         }
         let next = [
-            "write /etc/silkrail/node.yaml (silkrail apply --help shows one), then: silkrail apply",
+            "write /etc/silkrail/node.yaml (silkrail apply --help shows an example), then: silkrail apply",
             "silkrail doctor",
         ];
         spared.chain(next.map(str::to_owned)).collect()
@@ -177,15 +179,17 @@ impl InstallReport {
         let changed = self.files.iter().filter(|file| !stays.contains(&file.action)).count();
         match (changed, self.dry_run) {
             (0, _) if self.files.iter().any(|file| file.action == text(InstallAction::LeftAlone)) => {
-                writeln!(out, "nothing to do: all other files are there already")?
+                writeln!(out, "nothing to do: all other files are up to date")?
             }
-            (0, _) => writeln!(out, "nothing to do: all {} files are there already", self.files.len())?,
+            (0, _) => writeln!(out, "nothing to do: all {} files are up to date", self.files.len())?,
             (_, true) => {
                 writeln!(out, "{changed} of {} files to install; nothing was done", self.files.len())?
             }
-            (_, false) => {
-                writeln!(out, "{changed} of {} files installed; back: silkrail uninstall", self.files.len())?
-            }
+            (_, false) => writeln!(
+                out,
+                "{changed} of {} files installed; to revert: silkrail uninstall",
+                self.files.len()
+            )?,
         }
         for next in &self.next {
             writeln!(out, "next: {next}")?;

@@ -1,4 +1,4 @@
-//! `silkrail pods`: which pod has which RDMA device.
+//! `silkrail pods`: the RDMA devices of the pods on this node.
 
 use std::{
     fs,
@@ -19,31 +19,31 @@ use crate::{
 const HEAD: [&str; 10] =
     ["NAMESPACE", "POD", "IFNAME", "NETWORK", "MODE", "RDMA-DEVICE", "PCI", "ADDRESSES", "GIDS", "STATE"];
 
-/// An entry as it is printed.
+/// An entry of the pod map, as printed.
 #[derive(Debug, Serialize)]
 struct PodRow {
     #[serde(flatten)]
     entry: Entry,
-    /// Why the entry no longer describes anything.
+    /// Why the entry is stale; `None` while its pod has the device.
     stale: Option<StaleReason>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum StaleReason {
-    /// It is of another boot.
+    /// It was written before the last boot.
     Rebooted,
-    /// Its network namespace is gone.
+    /// Its network namespace no longer exists.
     NamespaceGone,
 }
 
-/// The node that entries are compared with.
+/// The state of the node that entries are compared with.
 struct LiveNode {
     root: PathBuf,
     boot_id: Option<String>,
 }
 
-/// List which pod has which RDMA device
+/// List the RDMA devices, addresses and GIDs of the pods on this node
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PodsArgs {
@@ -77,7 +77,7 @@ fn list(root: &Path, state: &Path, as_json: bool, out: &mut dyn Write) -> Result
     for read in PodMap::below(state).read_all()? {
         match read {
             Ok(entry) => entries.push(entry),
-            Err(error) => eprintln!("silkrail: {error}"), // the others are still worth seeing
+            Err(error) => eprintln!("silkrail: {error}"), // the other entries are still listed
         }
     }
     let rows = rows(entries, &node);
@@ -90,7 +90,7 @@ fn list(root: &Path, state: &Path, as_json: bool, out: &mut dyn Write) -> Result
     Ok(CommandExit::Done)
 }
 
-/// The entries by namespace, pod and interface.
+/// Sorts the entries by namespace, pod and interface.
 fn rows(mut entries: Vec<Entry>, node: &LiveNode) -> Vec<PodRow> {
     let key = |entry: &Entry| {
         let pod = entry.pod.clone();
@@ -205,7 +205,7 @@ train      job-00        net1    rail0    exclusive  mlx5_5       0000:af:00.5  
     }
 
     #[test]
-    fn what_describes_nothing_any_more_is_marked() {
+    fn a_stale_entry_is_marked() {
         let (_root, node, entry) = node();
         assert_eq!(node.stale(&entry), None);
         let other = Entry { boot_id: "other".into(), ..entry.clone() };

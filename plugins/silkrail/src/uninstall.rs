@@ -96,7 +96,7 @@ impl UninstallArgs {
 impl UninstallReport {
     fn print(&self, out: &mut dyn Write) -> Result<(), CommandError> {
         if self.files.is_empty() {
-            writeln!(out, "nothing to remove: silkrail install has installed no file here")?;
+            writeln!(out, "nothing to remove: no file was installed by silkrail install")?;
             return Ok(());
         }
         table::print(out, HEAD, &self.files.iter().map(UninstallRow::cells).collect::<Vec<_>>())?;

@@ -51,8 +51,8 @@ function increases(now = {}, before = {}) {
 
 /** Returns the seconds for which the network has paused each priority. */
 function paused(counters) {
-  const told = (counters.priorities ?? []).filter((p) => p.direction === "receive" && p.pauseSeconds != null);
-  return Object.fromEntries(told.map((p) => [p.priority, p.pauseSeconds]));
+  const priorities = (counters.priorities ?? []).filter((p) => p.direction === "receive" && p.pauseSeconds != null);
+  return Object.fromEntries(priorities.map((p) => [p.priority, p.pauseSeconds]));
 }
 
 export const portKey = (device, port) => `${device.index}/${port.number}`;

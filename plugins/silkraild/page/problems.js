@@ -88,17 +88,17 @@ function* ofOthers(device) {
     yield* brokenPairs(other, other.who === "node" ? "processes of the host" : "an unknown process");
 }
 
-function* brokenPairs(holding, who) {
+function* brokenPairs(holding, holder) {
   const broken = (holding.queuePairs ?? []).filter((pairs) => pairs.state === "err" || pairs.state === "sqe");
   const count = broken.reduce((sum, pairs) => sum + pairs.count, 0);
   if (count) {
-    const what = `${who}: ${plural(count, "queue pair")} in the error state on ${holding.device}`;
+    const what = `${holder}: ${plural(count, "queue pair")} in the error state on ${holding.device}`;
     yield { what, why: "a connection failed; the application must re-establish it, and its log should contain the cause" };
   }
 }
 
 function ofCollector(collector) {
-  const texts = collector.troubles.filter((trouble) => trouble.isFailure).map((trouble) => trouble.text);
+  const texts = collector.troubles.filter((error) => error.isFailure).map((error) => error.text);
   const more = collector.troubleCount - collector.troubles.length;
   const list = [...new Set(texts)].slice(0, 3).join("; ");
   return { what: `silkraild could not read all values: ${words(collector.name)}`, why: more > 0 ? `${list}; and ${number(more)} more` : list };

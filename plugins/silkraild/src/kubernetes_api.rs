@@ -30,9 +30,9 @@ pub(crate) async fn find(
                 tracing::info!("no Kubernetes API is configured: pods are shown without their workloads")
             }
             // The default of the DaemonSet.
-            Err(kubeapi::Error::InCluster(_)) => tracing::info!(
-                "no token for the Kubernetes API: pods are shown without their workloads"
-            ),
+            Err(kubeapi::Error::InCluster(_)) => {
+                tracing::info!("no token for the Kubernetes API: pods are shown without their workloads")
+            }
             Err(error) => tracing::warn!("pods are shown without their workloads: {error}"),
         }
     }

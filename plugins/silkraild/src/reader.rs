@@ -109,7 +109,10 @@ async fn read_requests(
 }
 
 /// Sends replies. A permit is released after its body was sent, which limits the number of bodies in memory.
-async fn send_replies(mut replies: OwnedWriteHalf, mut ready: mpsc::Receiver<EncodedReply>) -> io::Result<()> {
+async fn send_replies(
+    mut replies: OwnedWriteHalf,
+    mut ready: mpsc::Receiver<EncodedReply>,
+) -> io::Result<()> {
     while let Some((reply, text, _permit)) = ready.recv().await {
         write_message(&mut replies, &reply, &text).await?;
     }

@@ -88,8 +88,7 @@ impl WebConfigStatus {
         let mut gauge = |name: &str, help: &str, value: f64| {
             report.exposition.family(name, MetricType::Gauge, help).add(labels.clone(), value);
         };
-        let help =
-            "1 if the web configuration was valid when it was last read; 0 if a former one is in use.";
+        let help = "1 if the web configuration was valid when it was last read; 0 if a former one is in use.";
         gauge("rdma_exporter_web_config_last_reload_successful", help, f64::from(u8::from(self.is_well)));
         let help = "Unix time at which the current web configuration was loaded, or was last found valid.";
         let seconds = self.since.as_secs_f64();
@@ -100,7 +99,9 @@ impl WebConfigStatus {
 impl ReloaderState {
     fn apply_reload(&mut self, path: &Path, loaded: Result<WebConfig, String>) {
         let usable = loaded.and_then(|new| match self.removed_requirement(&new) {
-            Some(gone) => Err(format!("{}: {gone} was removed; restart silkraild to disable it", path.display())),
+            Some(gone) => {
+                Err(format!("{}: {gone} was removed; restart silkraild to disable it", path.display()))
+            }
             None => Ok(new),
         });
         match usable {

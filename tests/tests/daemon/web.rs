@@ -195,7 +195,10 @@ fn what_is_wrong_keeps_it_from_starting_and_is_named_with_its_line() {
         (TLS.replace("tls.crt", "none.crt"), "line 2: cert_file"),
         (TLS.replace("tls.key", "client.key"), "line 2: cert_file tls.crt: cannot be used with the key"),
         (format!("{TLS}  min_version: TLS10\n"), "line 4: \"TLS10\": expected TLS12 or TLS13"),
-        ("basic_auth_users:\n  a: secret\n".into(), "line 2: the password of user \"a\" is not a bcrypt hash"),
+        (
+            "basic_auth_users:\n  a: secret\n".into(),
+            "line 2: the password of user \"a\" is not a bcrypt hash",
+        ),
         (String::new(), "line 1: the file is empty"),
     ] {
         let said = start(&text);
@@ -335,7 +338,9 @@ fn the_example_is_served_to_prometheus_as_the_examples_ask_for_it() {
         web.to_str().unwrap(),
     ];
     let refused = daemon::run(&[&node.options()[..], &start].concat());
-    assert!(String::from_utf8(refused.stderr).unwrap().contains("is not a bcrypt hash; create one with htpasswd"));
+    assert!(
+        String::from_utf8(refused.stderr).unwrap().contains("is not a bcrypt hash; create one with htpasswd")
+    );
     let daemon = serve(
         &node,
         &authority,

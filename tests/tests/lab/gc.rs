@@ -44,7 +44,7 @@ fn a_chain_whose_pod_died_without_a_del_is_taken_back() {
     let ran = gc(&machine, "--yes").ended(0);
     assert!(ran.stdout.contains("is dead"), "{}", ran.stdout);
     machine.node.snapshot().assert_is(&before);
-    assert!(gc(&machine, "--yes").ended(0).stdout.contains("nothing is to be taken back"));
+    assert!(gc(&machine, "--yes").ended(0).stdout.contains("nothing to revert"));
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_chain_whose_pod_lives_is_not_touched() {
     let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 321}));
     let result = chain.add();
     let before = machine.node.snapshot();
-    assert_eq!(gc(&machine, "--yes").ended(0).stdout, "nothing is to be taken back\n");
+    assert_eq!(gc(&machine, "--yes").ended(0).stdout, "nothing to revert\n");
     machine.node.snapshot().assert_is(&before);
     assert_eq!(rdma_devices(&pod), std::slice::from_ref(&vf.rdma));
     chain.check(&result);

@@ -1,4 +1,4 @@
-//! One budget for all the waits of a call: a call that would outlast its runtime's patience ends by itself.
+//! One budget for all the waits of a call: a call ends before its runtime's timeout.
 
 use std::{
     fs::File,
@@ -11,23 +11,23 @@ use testkit::{Call, FakeIpam, Refusal};
 
 use silkrail_tests::rail::RailNode;
 
-/// Whatever a test's IPAM plugin takes, its caller does not wait so long.
+/// How long an IPAM plugin takes, in seconds: longer than any budget of these tests.
 const LONG: f32 = 20.0;
 
-fn soon<T>(call: impl FnOnce() -> T) -> T {
+fn within_10_s<T>(call: impl FnOnce() -> T) -> T {
     let began = Instant::now();
     let answer = call();
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     answer
 }
 
-fn explains(refusal: &Refusal, parts: &[&str]) {
+fn assert_details(refusal: &Refusal, parts: &[&str]) {
     for part in parts {
         assert!(refusal.details.contains(part), "{part:?} is not in {:?}", refusal.details);
     }
 }
 
-/// An IPAM plugin that gives an address, and a call that may wait for `budget` milliseconds.
+/// An IPAM plugin that allocates an address, and a call that may wait for `budget` milliseconds.
 fn with_budget(rail: &RailNode, budget: &str) -> (FakeIpam, Call) {
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let call = rail.with_ipam(&ipam).env("SILKRAIL_BUDGET", budget);
@@ -41,18 +41,18 @@ fn invariant_8_waits_that_exceed_the_budget_end_and_the_error_lists_their_durati
     let (ipam, call) = with_budget(&rail, "2000:2000");
     assert!(rail.with_ipam(&ipam).fault("kill:2").add().was_killed());
     ipam.takes(LONG);
-    // The journal of the ADD that was killed is in use for a while; then its addresses are given back, slowly.
+    // The journal of the killed ADD is locked for a while; then its addresses are released slowly.
     let journal = rail.node.state_dir().join("attachments/c0ffee@net1.macvlan.journal");
     let lock = File::open(&journal).unwrap();
     lock.lock().unwrap();
     let refusal = thread::scope(|scope| {
-        let call = scope.spawn(|| soon(|| call.add()));
+        let call = scope.spawn(|| within_10_s(|| call.add()));
         thread::sleep(Duration::from_secs(1));
         lock.unlock().unwrap();
         call.join().unwrap().error(11)
     });
     refusal.says(&["the IPAM plugin ", "did not finish its DEL within"]);
-    explains(
+    assert_details(
         &refusal,
         &[
             "the 2 s that an ADD may wait are used up",
@@ -73,10 +73,10 @@ fn an_ipam_plugin_and_duplicate_address_detection_share_one_budget() {
     let (ipam, call) = with_budget(&rail, "1600:8000");
     ipam.answers("ADD", &json!({"ips": [{"address": "fd00:7::5/64", "gateway": "fd00:7::1"}]}));
     ipam.takes(0.9);
-    // Each of the two would have its time: the kernel takes at least a second.
-    let refusal = soon(|| call.add()).error(11);
+    // Each of the two alone would be within the budget: the kernel takes at least a second.
+    let refusal = within_10_s(|| call.add()).error(11);
     refusal.says(&["fd00:7::5", "is still being checked for duplicates after 0."]);
-    explains(&refusal, &["the IPAM plugin ", "duplicate address detection 0."]);
+    assert_details(&refusal, &["the IPAM plugin ", "duplicate address detection 0."]);
     assert_eq!(ipam.verbs(), ["ADD", "DEL"]);
     rail.node.snapshot().assert_is(&before);
 }
@@ -87,9 +87,9 @@ fn an_add_that_exceeds_its_budget_still_reverts_its_changes() {
     let before = rail.node.snapshot();
     let (ipam, call) = with_budget(&rail, "500:8000");
     ipam.takes(1.5);
-    let refusal = soon(|| call.add()).error(11);
+    let refusal = within_10_s(|| call.add()).error(11);
     refusal.says(&["did not finish its ADD within 0."]);
-    explains(
+    assert_details(
         &refusal,
         &[
             "the 0.5 s that an ADD may wait are used up",
@@ -109,9 +109,9 @@ fn a_del_that_exceeds_its_budget_fails_and_the_next_one_finishes() {
     let (ipam, call) = with_budget(&rail, "700");
     rail.with_ipam(&ipam).add().ok();
     ipam.takes(LONG);
-    let refusal = soon(|| call.del()).error(11);
+    let refusal = within_10_s(|| call.del()).error(11);
     refusal.says(&["failed to revert", "did not finish its DEL within"]);
-    explains(&refusal, &["the 0.7 s that a DEL may wait are used up", "by: the IPAM plugin 0."]);
+    assert_details(&refusal, &["the 0.7 s that a DEL may wait are used up", "by: the IPAM plugin 0."]);
     ipam.takes(0.0);
     call.del().done();
     rail.node.snapshot().assert_is(&before);
@@ -126,8 +126,8 @@ fn one_slow_attachment_does_not_use_the_whole_budget_of_a_gc() {
     ipam.answers("ADD", &json!({"ips": [{"address": "10.7.0.6/24"}]}));
     add("second", "net2");
     ipam.takes(LONG);
-    let refusal = soon(|| call.with("cni.dev/valid-attachments", &json!([])).gc()).error(11);
-    explains(&refusal, &["the 2.5 s that a GC may wait are used up"]);
+    let refusal = within_10_s(|| call.with("cni.dev/valid-attachments", &json!([])).gc()).error(11);
+    assert_details(&refusal, &["the 2.5 s that a GC may wait are used up"]);
     assert_eq!(ipam.verbs(), ["ADD", "ADD", "DEL", "DEL", "GC"]);
     ipam.takes(0.0);
     call.with("cni.dev/valid-attachments", &json!([])).gc().done();
@@ -144,7 +144,7 @@ fn a_gc_of_many_slow_attachments_makes_progress() {
     }
     ipam.takes(0.45);
     let gc = || call.with("cni.dev/valid-attachments", &json!([])).gc();
-    soon(gc).error(11);
+    within_10_s(gc).error(11);
     ipam.takes(0.0);
     let left = rail.node.snapshot().state().iter().filter(|file| file.contains("attachments")).count();
     assert!((1..=9).contains(&left), "{left} of 12 are left");
@@ -156,7 +156,7 @@ fn a_gc_of_many_slow_attachments_makes_progress() {
 fn an_ipam_plugin_gets_as_much_time_as_its_own_timeout() {
     let rail = RailNode::new();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
-    // whereabouts allows itself two minutes. 40 s were too short, so a little more shows it.
+    // whereabouts has a timeout of two minutes. 42 s are more than 40 s, which would be too short for it.
     ipam.takes(42.0);
     rail.with_ipam(&ipam).add().ok();
     assert_eq!(ipam.verbs(), ["ADD"]);

@@ -1,11 +1,11 @@
-//! CHECK: is the attachment as ADD left it?
+//! CHECK: compares the attachment with the result of ADD.
 
 use serde_json::{Value, json};
 use testkit::{Call, Observe};
 
 use silkrail_tests::rail::RailNode;
 
-/// An attachment, the call that made it, and its result.
+/// An attachment, the call that created it, and its result.
 fn attached() -> (RailNode, Call, Value) {
     let rail = RailNode::new();
     let call = rail.macvlan(&json!({"mac": "c2:11:22:33:44:55"}));
@@ -14,7 +14,7 @@ fn attached() -> (RailNode, Call, Value) {
 }
 
 #[test]
-fn case_051_an_attachment_as_it_was_made_passes() {
+fn case_051_an_unchanged_attachment_passes() {
     let rail = RailNode::new();
     for version in ["0.4.0", "1.0.0", "1.1.0"] {
         let call = rail.macvlan(&json!({"cniVersion": version}));
@@ -27,14 +27,14 @@ fn case_051_an_attachment_as_it_was_made_passes() {
 }
 
 #[test]
-fn case_052_a_deleted_link_is_noticed() {
+fn case_052_a_deleted_link_is_reported() {
     let (rail, call, result) = attached();
     rail.pod.run_ip("link delete net1");
     call.check_after(&result).error(103).says(&["net1", "gone"]);
 }
 
 #[test]
-fn case_052_another_link_under_the_same_name_is_noticed() {
+fn case_052_another_link_of_the_same_name_is_reported() {
     let (rail, call, result) = attached();
     rail.pod.run_ip("link delete net1");
     rail.pod.run_ip("link add net1 address c2:11:22:33:44:55 type veth peer name other");
@@ -42,14 +42,14 @@ fn case_052_another_link_under_the_same_name_is_noticed() {
 }
 
 #[test]
-fn case_052_another_mac_address_is_noticed() {
+fn case_052_another_mac_address_is_reported() {
     let (rail, call, result) = attached();
     rail.pod.run_ip("link set net1 address c2:11:22:33:44:66");
     call.check_after(&result).error(103).says(&["c2:11:22:33:44:66", "c2:11:22:33:44:55"]);
 }
 
 #[test]
-fn case_052_a_removed_address_is_noticed() {
+fn case_052_a_removed_address_is_reported() {
     let (rail, call, result) = attached();
     let address = result["ips"][0]["address"].as_str().unwrap();
     rail.pod.run_ip(&format!("address delete {address} dev net1"));
@@ -57,14 +57,14 @@ fn case_052_a_removed_address_is_noticed() {
 }
 
 #[test]
-fn case_052_a_removed_route_is_noticed() {
+fn case_052_a_removed_route_is_reported() {
     let (rail, call, result) = attached();
     rail.pod.run_ip("route delete default");
     call.check_after(&result).error(103).says(&["0.0.0.0/0"]);
 }
 
 #[test]
-fn case_052_another_mode_is_noticed() {
+fn case_052_another_mode_is_reported() {
     let (rail, call, result) = attached();
     rail.pod.run_ip("link set net1 type macvlan mode private");
     call.check_after(&result).error(103).says(&["private", "bridge"]);
@@ -93,15 +93,15 @@ fn case_052_a_prev_result_without_the_interface_is_an_error() {
 }
 
 #[test]
-fn case_052_a_master_that_is_gone_is_noticed() {
+fn case_052_a_deleted_master_is_reported() {
     let (rail, call, result) = attached();
-    // The links on it go with it.
+    // The kernel deletes the links on it too.
     rail.node.run_ip("link delete rail0");
     call.check_after(&result).refusal();
 }
 
 #[test]
-fn case_052_a_namespace_that_is_gone_is_noticed() {
+fn case_052_a_deleted_namespace_is_reported() {
     let (rail, call, result) = attached();
     let RailNode { pod, node: _node, switch: _switch } = rail;
     pod.end();
@@ -109,7 +109,7 @@ fn case_052_a_namespace_that_is_gone_is_noticed() {
 }
 
 #[test]
-fn a_lost_claim_of_the_address_is_noticed() {
+fn a_missing_claim_of_the_address_is_reported() {
     let (rail, call, result) = attached();
     let claims = format!("{}/ipam", rail.node.state_dir().display());
     rail.node.run("find", &[claims.as_str(), "-type", "l", "-delete"]);
@@ -117,7 +117,7 @@ fn a_lost_claim_of_the_address_is_noticed() {
 }
 
 #[test]
-fn what_a_later_plugin_of_the_chain_added_is_not_looked_at() {
+fn what_a_later_plugin_of_the_chain_added_is_not_checked() {
     let (_rail, call, mut result) = attached();
     let others = result["interfaces"].as_array_mut().unwrap();
     others.push(json!({"name": "ifb0", "mac": "c2:00:00:00:00:01"}));
@@ -127,7 +127,7 @@ fn what_a_later_plugin_of_the_chain_added_is_not_looked_at() {
 }
 
 #[test]
-fn a_prev_result_of_another_family_of_versions_cannot_be_decoded() {
+fn a_prev_result_of_an_incompatible_version_cannot_be_decoded() {
     let (_rail, call, mut result) = attached();
     result["cniVersion"] = json!("0.4.0");
     call.check_after(&result).error(6).says(&["could not parse prevResult", "0.4.0"]);

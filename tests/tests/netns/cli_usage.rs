@@ -3,7 +3,7 @@
 use silkrail_tests::cli;
 
 #[test]
-fn wrong_usage_is_status_2_and_the_help_has_every_exit_status() {
+fn a_usage_error_is_status_2_and_the_help_has_every_exit_status() {
     cli::silkrail("gc --no").ended(2);
     let help = cli::silkrail("gc --help").ended(0).stdout;
     for part in ["Exit status", "0 ", "1 ", "2 ", "3 ", "--yes", "--state-dir", "--cni-path", "/opt/cni/bin"]

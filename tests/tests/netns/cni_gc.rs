@@ -1,4 +1,4 @@
-//! GC: what is not listed as valid goes.
+//! GC: attachments that are not listed as valid are reverted.
 
 use serde_json::{Value, json};
 use testkit::{FakeIpam, Observe};
@@ -13,9 +13,9 @@ fn valid(containers: &[&str]) -> Value {
 fn ipam_case_092_gc_reverts_exactly_the_attachments_that_are_not_valid() {
     let rail = RailNode::new();
     let other = rail.node.pod("b");
-    let lost = rail.macvlan(&json!({})).container("lost");
+    let stale = rail.macvlan(&json!({})).container("stale");
     let before = rail.node.snapshot();
-    lost.add().ok();
+    stale.add().ok();
     let kept = rail.macvlan(&json!({})).pod(&other).container("kept");
     let result = kept.add().ok();
     kept.with("cni.dev/valid-attachments", &valid(&["kept", "never-was"])).gc().done();
@@ -42,13 +42,13 @@ fn a_directory_in_place_of_a_journal_does_not_stop_gc() {
     let rail = RailNode::new();
     let call = rail.macvlan(&json!({}));
     call.add().ok();
-    let strange = rail.node.state_dir().join("attachments/dead@net1.macvlan.journal");
-    std::fs::create_dir(&strange).unwrap();
+    let directory = rail.node.state_dir().join("attachments/dead@net1.macvlan.journal");
+    std::fs::create_dir(&directory).unwrap();
     call.with("cni.dev/valid-attachments", &valid(&[])).gc().done();
     assert_eq!(rail.pod.link("net1"), None);
-    // A DEL without a journal looks whether another attachment has the link.
+    // A DEL without a journal checks whether another attachment has the link.
     call.del().done();
-    assert!(strange.is_dir(), "it is for its own attachment's DEL to set aside");
+    assert!(directory.is_dir(), "the DEL of its own attachment quarantines it");
 }
 
 #[test]
@@ -60,10 +60,10 @@ fn an_address_is_not_released_while_its_link_could_not_be_deleted() {
     // The namespace cannot be opened, which does not mean that it is gone.
     let path = rail.pod.path().to_owned();
     let journal = rail.node.state_dir().join("attachments/c0ffee@net1.macvlan.journal");
-    let circle = rail.node.state_dir().with_file_name("circle");
-    std::os::unix::fs::symlink("circle", &circle).unwrap();
+    let loop_link = rail.node.state_dir().with_file_name("loop");
+    std::os::unix::fs::symlink("loop", &loop_link).unwrap();
     let whole = std::fs::read_to_string(&journal).unwrap();
-    std::fs::write(&journal, whole.replace(path.to_str().unwrap(), circle.to_str().unwrap())).unwrap();
+    std::fs::write(&journal, whole.replace(path.to_str().unwrap(), loop_link.to_str().unwrap())).unwrap();
     gc.gc().refusal();
     assert!(rail.pod.link("net1").is_some());
     assert_eq!(rail.node.snapshot().claims(), [address.as_str()]);
@@ -82,9 +82,9 @@ fn gc_of_another_ipam_plugin_lists_an_attachment_as_valid_if_its_link_could_not_
     call.add().ok();
     ipam.fails("DEL", 11, "the server is away");
     call.with("cni.dev/valid-attachments", &valid(&["other"])).gc().error(11);
-    let told: Value = serde_json::from_slice(&ipam.calls().last().unwrap().stdin).unwrap();
-    assert_eq!(told["cni.dev/valid-attachments"], valid(&["other", "c0ffee"]));
-    assert_eq!(told["ipam"]["type"], "fake");
+    let received: Value = serde_json::from_slice(&ipam.calls().last().unwrap().stdin).unwrap();
+    assert_eq!(received["cni.dev/valid-attachments"], valid(&["other", "c0ffee"]));
+    assert_eq!(received["ipam"]["type"], "fake");
 }
 
 #[test]
@@ -95,8 +95,8 @@ fn gc_of_another_ipam_plugin_lists_it_as_valid_if_the_runtimes_list_is_null() {
     call.add().ok();
     ipam.fails("DEL", 11, "the server is away");
     call.with("cni.dev/valid-attachments", &Value::Null).gc().error(11);
-    let told: Value = serde_json::from_slice(&ipam.calls().last().unwrap().stdin).unwrap();
-    assert_eq!(told["cni.dev/valid-attachments"], valid(&["c0ffee"]));
+    let received: Value = serde_json::from_slice(&ipam.calls().last().unwrap().stdin).unwrap();
+    assert_eq!(received["cni.dev/valid-attachments"], valid(&["c0ffee"]));
 }
 
 #[test]

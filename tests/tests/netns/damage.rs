@@ -1,4 +1,4 @@
-//! Files of state that are not as they were written: moved aside, told of, and no obstacle.
+//! Files of state that are not as they were written: moved quarantined, reported of, and no obstacle.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use silkrail_tests::{
     reboot::boot_id,
 };
 
-/// What may have become of a file.
+/// A kind of damage to a file.
 #[derive(Debug, Clone, Copy)]
 enum FileDamage {
     Empty,
@@ -41,8 +41,8 @@ const ALL: [FileDamage; 9] = [
 ];
 
 impl FileDamage {
-    /// Does it to a file. A link leads to `precious`.
-    fn happen(self, rail: &RailNode, file: &Path, precious: &Path) {
+    /// Damages a file. A symbolic link points to `precious`.
+    fn apply(self, rail: &RailNode, file: &Path, precious: &Path) {
         let bytes = fs::read(file).unwrap();
         let whole = bytes.len();
         match self {
@@ -73,7 +73,7 @@ fn future(bytes: &[u8]) -> Vec<u8> {
     text.replacen("\"version\":1,", "\"version\":2,", 1).replacen("podmap/1.", "podmap/2.", 1).into_bytes()
 }
 
-/// An attachment whose addresses are given by the plugin of the same executable.
+/// An attachment whose IPAM plugin is in the same executable as the main plugin.
 struct DamageFixture {
     rail: RailNode,
     call: Call,
@@ -90,11 +90,11 @@ impl DamageFixture {
     }
 
     /// Attaches, damages the file, and returns it with what the call `after` it answered. Nothing but what was
-    /// set aside is left then.
+    /// set quarantined is left then.
     fn damaged(&self, file: &str, damage: FileDamage, after: impl Fn(&Call) -> Answer) -> (PathBuf, Answer) {
         self.call.add().ok();
         let file = self.rail.node.state_dir().join(file.replace("BOOT", &boot_id()));
-        damage.happen(&self.rail, &file, &self.precious);
+        damage.apply(&self.rail, &file, &self.precious);
         let answer = after(&self.call);
         assert_eq!(fs::read(&self.precious).unwrap(), b"precious", "{damage:?} of {}", file.display());
         assert_eq!(self.rail.pod.link("net1"), None, "{damage:?} of {}", file.display());
@@ -102,8 +102,8 @@ impl DamageFixture {
         (file, answer)
     }
 
-    /// The attachment can be made again; then all state is thrown away.
-    fn again(&self) {
+    /// Checks that the attachment can be created attach_and_reset, then removes all state.
+    fn attach_and_reset(&self) {
         self.call.add().ok();
         self.call.del().done();
         fs::remove_dir_all(self.rail.node.state_dir()).unwrap();
@@ -111,53 +111,57 @@ impl DamageFixture {
     }
 }
 
-/// The file is out of the way, not lost, and somebody was told.
-fn was_set_aside(file: &Path, answer: &Answer, damage: FileDamage) {
+/// The file is out of the way, not lost, and somebody was reported.
+fn assert_quarantined(file: &Path, answer: &Answer, damage: FileDamage) {
     let name = file.file_name().unwrap().to_str().unwrap();
     let beside = fs::read_dir(file.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name());
-    let aside: Vec<_> = beside.map(|name| name.into_string().unwrap()).filter(|it| it != name).collect();
-    assert!(aside.iter().any(|it| it.starts_with(name)), "{damage:?}: of {name} there is {aside:?}");
-    // A journal is in nobody's way then. Of an entry or a map there is a new one, if the attachment was made again.
+    let quarantined: Vec<_> =
+        beside.map(|name| name.into_string().unwrap()).filter(|it| it != name).collect();
+    assert!(
+        quarantined.iter().any(|it| it.starts_with(name)),
+        "{damage:?}: {name} is not among {quarantined:?}"
+    );
+    // No journal remains at the path. An entry or a map is new if the attachment was created attach_and_reset.
     assert!(
         file.symlink_metadata().is_err() || !name.ends_with(".journal"),
-        "{damage:?}: {name} is in the way"
+        "{damage:?}: {name} still exists"
     );
-    let told = answer.stderr.lines().any(|line| line.contains("level=warn") && line.contains(name));
-    assert!(told, "{damage:?}: nobody was told of {name}: {answer:?}");
+    let reported = answer.stderr.lines().any(|line| line.contains("level=warn") && line.contains(name));
+    assert!(reported, "{damage:?}: nobody was reported of {name}: {answer:?}");
 }
 
 #[test]
 fn invariant_2_del_succeeds_with_any_damage_to_a_journal() {
-    let bench = DamageFixture::new();
+    let fixture = DamageFixture::new();
     for file in ["attachments/c0ffee@net1.macvlan.journal", "attachments/c0ffee@net1.silkrail-ipam.journal"] {
         for damage in ALL {
-            let (file, answer) = bench.damaged(file, damage, Call::del);
+            let (file, answer) = fixture.damaged(file, damage, Call::del);
             answer.done();
-            // A journal that only ends too early is a journal: who was killed left one like it.
+            // A truncated journal is valid: a killed call leaves one.
             if !matches!(damage, FileDamage::Half | FileDamage::AllButTheEnd) {
-                was_set_aside(&file, &answer, damage);
+                assert_quarantined(&file, &answer, damage);
             }
-            bench.again();
+            fixture.attach_and_reset();
         }
     }
 }
 
 #[test]
 fn invariant_2_del_succeeds_with_any_damage_to_the_pod_map_entry() {
-    let bench = DamageFixture::new();
+    let fixture = DamageFixture::new();
     for damage in ALL {
-        let (file, answer) = bench.damaged("podmap/v1/c0ffee@net1.json", damage, Call::del);
+        let (file, answer) = fixture.damaged("podmap/v1/c0ffee@net1.json", damage, Call::del);
         answer.done();
-        was_set_aside(&file, &answer, damage);
-        bench.again();
+        assert_quarantined(&file, &answer, damage);
+        fixture.attach_and_reset();
     }
 }
 
 #[test]
 fn a_damaged_file_at_the_path_of_a_new_file_is_quarantined() {
-    let bench = DamageFixture::new();
+    let fixture = DamageFixture::new();
     for file in ["attachments/c0ffee@net1.macvlan.journal", "podmap/v1/c0ffee@net1.json"] {
-        let path = bench.rail.node.state_dir().join(file);
+        let path = fixture.rail.node.state_dir().join(file);
         for damage in [
             FileDamage::Empty,
             FileDamage::Garbage,
@@ -167,48 +171,48 @@ fn a_damaged_file_at_the_path_of_a_new_file_is_quarantined() {
         ] {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(&path, "{}").unwrap();
-            damage.happen(&bench.rail, &path, &bench.precious);
-            let answer = bench.call.add();
+            damage.apply(&fixture.rail, &path, &fixture.precious);
+            let answer = fixture.call.add();
             answer.ok();
             assert!(path.is_file() && !path.is_symlink(), "{damage:?} of {file}");
-            bench.call.del().done();
-            was_set_aside(&path, &answer, damage);
-            assert_eq!(fs::read(&bench.precious).unwrap(), b"precious");
-            bench.again();
+            fixture.call.del().done();
+            assert_quarantined(&path, &answer, damage);
+            assert_eq!(fs::read(&fixture.precious).unwrap(), b"precious");
+            fixture.attach_and_reset();
         }
     }
 }
 
 #[test]
 fn invariant_4_no_address_is_allocated_twice_with_any_damage_to_a_map() {
-    let bench = DamageFixture::new();
-    let other = bench.rail.node.pod("b");
-    let second = bench.call.clone().pod(&other).container("second");
+    let fixture = DamageFixture::new();
+    let other = fixture.rail.node.pod("b");
+    let second = fixture.call.clone().pod(&other).container("second");
     for damage in ALL {
-        let (first, after) = (&bench.call, |call: &Call| {
+        let (first, after) = (&fixture.call, |call: &Call| {
             let answer = second.add();
             answer.ok();
-            assert_eq!(bench.rail.node.snapshot().claims().len(), 2, "{damage:?}");
+            assert_eq!(fixture.rail.node.snapshot().claims().len(), 2, "{damage:?}");
             call.del().done();
             second.del().done();
             answer
         });
-        let (file, answer) = bench.damaged("ipam/BOOT/maps/rail", damage, after);
-        // One without a header is one that was not written to its end.
+        let (file, answer) = fixture.damaged("ipam/BOOT/maps/rail", damage, after);
+        // A map without a header was not written completely.
         if !matches!(damage, FileDamage::Empty | FileDamage::Zeros) {
-            was_set_aside(&file, &answer, damage);
+            assert_quarantined(&file, &answer, damage);
         }
         first.del().done();
-        bench.again();
+        fixture.attach_and_reset();
     }
 }
 
 #[test]
 fn invariant_2_del_succeeds_with_any_damage_to_a_map() {
-    let bench = DamageFixture::new();
+    let fixture = DamageFixture::new();
     for damage in ALL {
-        let (_, answer) = bench.damaged("ipam/BOOT/maps/rail", damage, Call::del);
+        let (_, answer) = fixture.damaged("ipam/BOOT/maps/rail", damage, Call::del);
         answer.done();
-        bench.again();
+        fixture.attach_and_reset();
     }
 }

@@ -15,9 +15,9 @@ use silkrail_tests::rail::RailNode;
 fn case_021_the_error_of_a_missing_ipam_plugin_has_the_search_path() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
-    let call = rail.macvlan(&json!({"ipam": {"type": "nobody"}}));
+    let call = rail.macvlan(&json!({"ipam": {"type": "missing"}}));
     let cni_path = rail.node.cni_path().display();
-    call.add().error(7).says(&["failed to find plugin \"nobody\" in path [", &cni_path.to_string()]);
+    call.add().error(7).says(&["failed to find plugin \"missing\" in path [", &cni_path.to_string()]);
     rail.node.snapshot().assert_is(&before);
     call.status().error(7).says(&["failed to find plugin"]);
 }
@@ -35,7 +35,7 @@ fn an_ipam_type_that_is_a_path_is_refused() {
 fn case_022_the_ipam_plugin_gets_our_configuration_and_our_environment() {
     let rail = RailNode::new();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
-    // Blanks, another order and unknown keys: whatever it is, it is handed on byte for byte.
+    // Blanks, another order and unknown keys are passed on byte for byte.
     let stdin = format!(
         "{{ \"future\":[1 ,2],\n\t\"name\":\"rail\", \"cniVersion\":\"1.1.0\",\"type\":\"macvlan\",\"stateDir\":{:?},\
          \"master\":\"rail0\",\"ipam\":{{\"type\":\"fake\"}} }}\n",
@@ -120,14 +120,14 @@ fn case_025_an_ipam_result_without_addresses_fails_the_add_and_del_is_called() {
 fn an_invalid_ipam_result_fails_the_add() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
-    for odd in [
+    for invalid in [
         json!([]),
         json!("x"),
         json!({"ips": 7}),
         json!({"ips": [{"address": "10.7.0.5"}]}),
         json!({"cniVersion": "9.9.9"}),
     ] {
-        let ipam = FakeIpam::giving(&rail.node, &odd);
+        let ipam = FakeIpam::giving(&rail.node, &invalid);
         rail.with_ipam(&ipam).add().refusal();
         rail.node.snapshot().assert_is(&before);
     }
@@ -188,7 +188,7 @@ fn the_builtin_ipam_plugin_and_the_executable_do_the_same() {
     let first = builtin.add().ok();
     let claimed = rail.node.snapshot().claims().join(" ");
     builtin.del().done();
-    // A copy is another file: it is executed.
+    // A copy is another file, so the plugin executes it.
     let ipam = FakeIpam::install(&rail.node, "silkrail-ipam");
     std::fs::copy(rail.node.cni_path().join("silkrail-ipam"), ipam.path()).unwrap();
     let executed = builtin.delegates_in(ipam.dir());
@@ -204,7 +204,7 @@ fn invariant_8_a_background_process_of_an_ipam_plugin_is_not_waited_for() {
     let rail = RailNode::new();
     let ipam = FakeIpam::install(&rail.node, "fake");
     let daemon = ipam.dir().join("daemon");
-    // It does not read its configuration, which is longer than a pipe, and leaves somebody who holds it open.
+    // It does not read its configuration, which exceeds the pipe's buffer, and leaves a process that holds the pipe open.
     let script = format!(
         "#!/bin/sh\nexec 3<&0\nsleep 30 <&3 >/dev/null 2>&1 &\necho $! >{}\necho '{}'\n",
         daemon.display(),

@@ -1,4 +1,4 @@
-//! DEL, whatever has happened before.
+//! DEL, in any state of the attachment.
 
 use std::fs;
 
@@ -88,7 +88,7 @@ fn invariant_2_del_succeeds_when_a_journal_is_damaged() {
         call.del().done();
         assert_eq!(rail.pod.link("net1"), None, "after {damage:?}");
         assert!(rail.node.snapshot().claims().is_empty(), "after {damage:?}");
-        // And the attachment can be made again.
+        // The attachment can be created again.
         call.add().ok();
         call.del().done();
     }
@@ -110,7 +110,7 @@ fn invariant_2_del_ignores_the_prev_result() {
 fn invariant_2_del_succeeds_with_a_configuration_that_add_would_refuse() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
-    for odd in [
+    for invalid in [
         json!({"mode": "foo"}),
         json!({"mtu": "x"}),
         json!({"mac": 7}),
@@ -122,7 +122,7 @@ fn invariant_2_del_succeeds_with_a_configuration_that_add_would_refuse() {
         json!({"ipam": {"type": "silkrail-ipam", "pools": []}}),
     ] {
         rail.macvlan(&json!({})).add().ok();
-        rail.macvlan(&odd).del().done();
+        rail.macvlan(&invalid).del().done();
         rail.node.snapshot().assert_is(&before);
     }
 }
@@ -152,7 +152,7 @@ fn invariant_3_a_late_del_leaves_an_address_that_another_attachment_has() {
     let other = rail.node.pod("b");
     let second = call.clone().pod(&other).container("second");
     second.add().ok();
-    // As if the first DEL had been lost: its journals are back.
+    // As if the first DEL had never run: its journals are restored.
     for (bytes, path) in journals {
         fs::write(path, bytes).unwrap();
     }
@@ -172,7 +172,7 @@ fn invariant_2_a_del_that_fails_to_release_reports_it_and_the_next_one_succeeds(
     call.add().ok();
     ipam.fails("DEL", 11, "the server is away");
     call.del().error(11).says(&["failed to revert", "the server is away"]);
-    assert_eq!(rail.pod.link("net1"), None, "DEL goes on past failures");
+    assert_eq!(rail.pod.link("net1"), None, "DEL continues after failures");
     ipam.recovers("DEL");
     call.del().done();
     assert_eq!(ipam.verbs(), ["ADD", "DEL", "DEL"]);

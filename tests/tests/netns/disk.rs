@@ -7,7 +7,7 @@ use testkit::{Call, Observe};
 
 use silkrail_tests::rail::{RailNode, ipam};
 
-/// A call whose addresses are given by the plugin of the same executable.
+/// A call whose IPAM plugin is in the same executable as the main plugin.
 fn attachment(rail: &RailNode) -> Call {
     rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10"])}))
 }
@@ -20,12 +20,12 @@ fn state(rail: &RailNode) -> std::path::PathBuf {
     rail.node.state_dir()
 }
 
-/// Leaves no room in a directory's file system: no page, and no file.
+/// Fills a directory's file system: no page and no inode is free.
 fn fill(rail: &RailNode, dir: &Path) {
     let script =
         "i=0; while : 2>/dev/null >\"$0/ballast$i\"; do i=$((i + 1)); done; cat /dev/zero >\"$0/ballast0\"";
     let dir = dir.to_str().unwrap();
-    // It ends when there is no room left.
+    // The script ends when no space is left.
     rail.node.run("sh", &["-c", &format!("sh -c '{script}' {dir} 2>/dev/null || true")]);
 }
 
@@ -84,7 +84,7 @@ fn a_state_directory_that_became_read_only_is_named_with_the_remedy_and_del_work
     let held_with_b = rail.node.snapshot();
     let add = call.clone().pod(&other).container("second").add();
     add.error(5).says(&["Read-only file system", "mount it read-write", state(&rail).to_str().unwrap()]);
-    // What is known cannot be forgotten; what is not known need not be.
+    // The state of a recorded attachment cannot be removed; an unknown attachment has none.
     call.del().error(5).says(&["Read-only file system", "mount it read-write"]);
     call.clone().container("second").ifname("net2").del().done();
     rail.node.snapshot().assert_is(&held_with_b);

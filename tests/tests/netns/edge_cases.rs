@@ -1,4 +1,4 @@
-//! Odd circumstances: what the kernel refuses, and what fits just so.
+//! Edge cases: settings that the kernel rejects, and names of the maximum length.
 
 use serde_json::json;
 use testkit::{Observe, wait_until};

@@ -1,16 +1,16 @@
 //! Invariant 1: a failed or killed ADD, followed by DEL, GC or the next ADD, leaves the node as before.
 //!
-//! Debug builds fail, or are killed, where `SILKRAIL_FAULT` says; see `pkg/journal/src/fault_injection.rs`.
+//! Debug builds fail, or are killed, at the step that `SILKRAIL_FAULT` names; see `pkg/journal/src/fault_injection.rs`.
 
 use serde_json::json;
 use testkit::{Call, FakeIpam, Observe, Snapshot};
 
 use silkrail_tests::rail::{RailNode, ipam};
 
-/// There are at least so many steps; fewer would mean that nothing was injected.
+/// The minimum number of steps; fewer would mean that nothing was injected.
 const STEPS: usize = 6;
 
-/// Calls `after` with the result of an ADD that met a fault at each of its steps in turn.
+/// Makes an ADD fail at each of its steps in turn, and calls `after` with the number of the step.
 fn at_each_step(call: &Call, fault: &str, mut after: impl FnMut(usize)) {
     for step in 1.. {
         println!("{fault} at step {step}");
@@ -24,7 +24,7 @@ fn at_each_step(call: &Call, fault: &str, mut after: impl FnMut(usize)) {
     }
 }
 
-/// A rail with the only address of its pool free: what one attachment keeps, the next cannot have.
+/// A rail with a pool of one free address: an address that one attachment keeps is not available to the next.
 fn one_address() -> (RailNode, Call, Snapshot) {
     let rail = RailNode::new();
     let call = rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10"])}));
@@ -101,7 +101,7 @@ fn invariant_1_the_address_of_a_killed_add_in_a_pod_that_ended_is_released() {
     let mut rail = RailNode { pod: node.pod("b"), node, switch };
     let call = rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10"])}));
     for step in 1..=STEPS {
-        // The pod's path is another's from the next turn on.
+        // Each round uses the path of another pod.
         let dying = std::mem::replace(&mut pod, rail.node.pod(&format!("dying{step}")));
         let dead = call.clone().pod(&dying);
         assert!(dead.clone().fault(&format!("kill:{step}")).add().was_killed());
@@ -122,7 +122,7 @@ fn invariant_1_an_add_that_is_killed_within_the_ipam_plugin_is_reverted() {
     ipam.kills_its_caller_at("ADD");
     assert!(call.add().was_killed());
     call.del().done();
-    // By the journal, and by the configuration: a journal that does not end as a whole one may have lost a part.
+    // Once for the journal and once for the configuration: a truncated journal may be incomplete.
     assert_eq!(ipam.verbs(), ["ADD", "DEL", "DEL"]);
     rail.node.snapshot().assert_is(&before);
 }

@@ -1,4 +1,4 @@
-//! `silkrail gc`: attachments that died without a DEL.
+//! `silkrail gc`: attachments whose pods ended without a DEL.
 
 use std::{
     fs,
@@ -18,14 +18,14 @@ use silkrail_tests::{
     reused_inode,
 };
 
-/// A node whose one pod has died without a DEL.
-fn dead() -> (TestNode, TestPod, ProcFixture) {
+/// A node whose only pod ended without a DEL.
+fn stale_node() -> (TestNode, TestPod, ProcFixture) {
     let rail = RailNode::new();
     let evidence = ProcFixture::of(&rail.node);
     rail.macvlan(&json!({})).add().ok();
     let RailNode { pod, node, switch } = rail;
     pod.end();
-    // The kernel ends a namespace in the background.
+    // The kernel deletes a namespace in the background.
     wait_until("the pod's link is gone", || node.link("rail0").unwrap()["promiscuity"] == 0);
     (node, switch, evidence)
 }
@@ -36,7 +36,7 @@ fn journal(node: &TestNode, name: &str) -> PathBuf {
 
 #[test]
 fn a_dry_run_lists_stale_state_with_evidence_and_changes_nothing() {
-    let (node, _switch, evidence) = dead();
+    let (node, _switch, evidence) = stale_node();
     let before = node.snapshot();
     let ran = evidence.gc("").ended(0);
     for part in [
@@ -51,7 +51,7 @@ fn a_dry_run_lists_stale_state_with_evidence_and_changes_nothing() {
         assert!(ran.stdout.contains(part), "{part} is missing:\n{}", ran.stdout);
     }
     assert!(
-        ran.stdout.contains("is dead: /run/testkit/netns/a is gone, no process is in it"),
+        ran.stdout.contains("is stale_node: /run/testkit/netns/a is gone, no process is in it"),
         "{}",
         ran.stdout
     );
@@ -61,22 +61,22 @@ fn a_dry_run_lists_stale_state_with_evidence_and_changes_nothing() {
 
 #[test]
 fn everything_of_a_pod_that_ended_without_a_del_is_removed() {
-    let (node, _switch, evidence) = dead();
+    let (node, _switch, evidence) = stale_node();
     let ran = evidence.gc("--yes").ended(0);
-    assert!(ran.stdout.contains("taken back") && ran.stdout.contains(", 0 left"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("reverted") && ran.stdout.contains(", 0 left"), "{}", ran.stdout);
     assert!(node.snapshot().state().is_empty(), "{:?}", node.snapshot().state());
-    assert!(evidence.gc("--yes").ended(0).stdout.contains("nothing is to be taken back"));
+    assert!(evidence.gc("--yes").ended(0).stdout.contains("nothing to revert"));
 }
 
 #[test]
 fn json_has_every_finding_with_its_evidence() {
-    let (node, _switch, evidence) = dead();
+    let (node, _switch, evidence) = stale_node();
     let found = evidence.gc("--json").ended(0).json();
     assert_eq!(found.as_array().unwrap().len(), 2, "{found}");
     assert_eq!(found[0]["state"], "stale");
     assert_eq!(found[0]["what"], "journal");
     assert_eq!(found[0]["attachment"], "c0ffee@net1");
-    assert!(found[0]["evidence"].as_str().unwrap().contains("is dead"), "{found}");
+    assert!(found[0]["evidence"].as_str().unwrap().contains("is stale_node"), "{found}");
     let done = evidence.gc("--yes --json").ended(0).json();
     assert!(done.as_array().unwrap().iter().all(|finding| finding["state"] == "taken-back"), "{done}");
     assert!(node.snapshot().state().is_empty());
@@ -90,7 +90,7 @@ fn a_running_pod_is_never_changed() {
     let result = call.add().ok();
     let before = rail.node.snapshot();
     let ran = evidence.gc("--yes").ended(0);
-    assert_eq!(ran.stdout, "nothing is to be taken back\n");
+    assert_eq!(ran.stdout, "nothing to revert\n");
     rail.node.snapshot().assert_is(&before);
     call.check_after(&result).done();
 }
@@ -150,7 +150,7 @@ fn a_later_namespace_with_the_same_inode_number_and_path_is_another_pod() {
     let later = reused_inode::with_number(&node, number);
     fs::write(&path, "").unwrap();
     node.run("mount", &["--bind".as_ref(), later.path().as_os_str(), path.as_os_str()]);
-    // A container that is started again has its former name: this is no second ADD of what is there.
+    // A restarted container has its former name: this is not a duplicate ADD.
     let result = call.add().ok();
     call.check_after(&result).done();
     call.del().done();
@@ -233,7 +233,7 @@ fn an_attachment_with_a_call_in_progress_is_reported_and_unchanged() {
         add.join().unwrap().ok();
     });
     assert_eq!(rail.pod.addresses("net1"), ["10.7.0.5/24"]);
-    assert_eq!(evidence.gc("--yes").ended(0).stdout, "nothing is to be taken back\n");
+    assert_eq!(evidence.gc("--yes").ended(0).stdout, "nothing to revert\n");
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn invariant_10_state_of_an_earlier_boot_is_removed() {
     );
     evidence.gc("--yes").ended(0);
     assert!(rail.node.snapshot().state().is_empty(), "{:?}", rail.node.snapshot().state());
-    // What lives in this boot's namespace is not that boot's.
+    // The namespace of the current boot is not that of the earlier one.
     assert!(rail.pod.link("net1").is_some());
 }
 
@@ -267,7 +267,7 @@ fn what_cannot_be_reverted_is_kept_and_reported_with_the_reason_and_the_exit_sta
     assert!(ran.stdout.contains("left: journal macvlan of network rail: "), "{}", ran.stdout);
     assert!(ran.stdout.contains("the server is away"), "{}", ran.stdout);
     let names: Vec<_> = node.snapshot().state().into_iter().map(str::to_owned).collect();
-    assert_eq!(names, ["attachments/c0ffee@net1.macvlan.journal"], "the other pod is taken back");
+    assert_eq!(names, ["attachments/c0ffee@net1.macvlan.journal"], "the other pod's state is removed");
     fake.recovers("DEL");
     evidence.gc("--yes").ended(0);
     assert!(node.snapshot().state().is_empty());
@@ -291,7 +291,7 @@ fn an_ipam_plugin_that_was_moved_is_found_in_cni_path() {
 
 #[test]
 fn a_journal_of_an_unknown_plugin_is_kept() {
-    let (node, _switch, evidence) = dead();
+    let (node, _switch, evidence) = stale_node();
     let path = journal(&node, "c0ffee@net1.macvlan");
     fs::rename(&path, journal(&node, "c0ffee@net1.wormhole")).unwrap();
     let ran = evidence.gc("--yes").ended(3);
@@ -301,7 +301,7 @@ fn a_journal_of_an_unknown_plugin_is_kept() {
 
 #[test]
 fn an_unreadable_journal_is_reported_and_kept() {
-    let (node, _switch, evidence) = dead();
+    let (node, _switch, evidence) = stale_node();
     for name in ["c0ffee@net1.macvlan", "c0ffee@net1.silkrail-ipam"] {
         fs::write(journal(&node, name), "{\"version\":99}\n").unwrap();
     }
@@ -340,7 +340,7 @@ fn gc_does_not_disturb_pods_that_start_and_stop() {
 
 #[test]
 fn gc_refuses_to_run_in_a_container() {
-    let (node, _switch, _) = dead();
+    let (node, _switch, _) = stale_node();
     let before = node.snapshot();
     let state = node.state_dir();
     for yes in [&[][..], &["--yes"][..]] {
@@ -365,7 +365,7 @@ fn gc_refuses_to_run_in_a_container() {
 
 #[test]
 fn gc_reverts_nothing_outside_the_host_network_namespace() {
-    let (node, _switch, evidence) = dead();
+    let (node, _switch, evidence) = stale_node();
     let before = node.snapshot();
     let own = evidence.root().join("proc/self/ns/net");
     fs::remove_file(&own).unwrap();
@@ -382,6 +382,6 @@ fn without_any_state_there_is_nothing_to_do() {
     let evidence = ProcFixture::of(&node);
     fs::remove_dir_all(node.state_dir()).unwrap();
     let said = evidence.gc("--yes").ended(0).stdout;
-    assert!(said.starts_with("nothing is to be taken back\nthere is no directory "), "{said}");
+    assert!(said.starts_with("nothing to revert\nthere is no directory "), "{said}");
     assert_eq!(evidence.gc("--json").ended(0).json(), json!([]));
 }

@@ -1,4 +1,4 @@
-//! What no journal tells of, taken back by `silkrail gc` and by the plugins' GC.
+//! Orphans, which no journal records: `silkrail gc` and the plugins' GC release them.
 
 use std::{fs, os::unix::fs::symlink, path::PathBuf, process::Command, thread};
 
@@ -16,7 +16,7 @@ fn pools() -> Value {
     json!({"pools": [pool("rail", &["10.7.0.10-10.7.0.20"])]})
 }
 
-fn lose_journals(node: &TestNode) {
+fn remove_journals(node: &TestNode) {
     fs::remove_dir_all(node.state_dir().join("attachments")).unwrap();
 }
 
@@ -25,18 +25,18 @@ fn valid(call: &Call, containers: &[&str]) -> Call {
     call.with("cni.dev/valid-attachments", &list)
 }
 
-/// An address whose journal is lost.
-fn lost_address() -> (RailNode, Call) {
+/// A node with a claimed address whose journal was removed.
+fn orphaned_address() -> (RailNode, Call) {
     let rail = RailNode::new();
     let call = rail.ipam(&pools());
     call.add().ok();
-    lose_journals(&rail.node);
+    remove_journals(&rail.node);
     (rail, call)
 }
 
 #[test]
 fn node_gc_releases_an_address_without_a_journal() {
-    let (rail, call) = lost_address();
+    let (rail, call) = orphaned_address();
     let evidence = ProcFixture::of(&rail.node);
     assert_eq!(evidence.with_state("", "stale"), ["address c0ffee@net1 10.7.0.10"]);
     assert_eq!(rail.node.snapshot().claims(), ["10.7.0.10"], "that was a dry run");
@@ -47,7 +47,7 @@ fn node_gc_releases_an_address_without_a_journal() {
 
 #[test]
 fn ipam_plugin_gc_releases_an_address_without_a_journal() {
-    let (rail, call) = lost_address();
+    let (rail, call) = orphaned_address();
     valid(&call, &["c0ffee"]).gc().done();
     assert_eq!(rail.node.snapshot().claims(), ["10.7.0.10"], "it is valid");
     valid(&call, &["other"]).gc().done();
@@ -58,7 +58,7 @@ fn ipam_plugin_gc_releases_an_address_without_a_journal() {
 fn main_plugin_gc_releases_orphaned_addresses_through_its_ipam_plugin() {
     let rail = RailNode::new();
     rail.ipam(&pools()).add().ok();
-    lose_journals(&rail.node);
+    remove_journals(&rail.node);
     valid(&rail.macvlan(&json!({})), &[]).gc().done();
     assert!(rail.node.snapshot().claims().is_empty());
 }
@@ -70,7 +70,7 @@ fn gc_of_one_network_keeps_the_addresses_of_another() {
     let address = ip(&other.add().ok());
     valid(&rail.ipam(&pools()), &[]).gc().done();
     assert_eq!(rail.node.snapshot().claims(), [address.as_str()]);
-    // Also if it is only the main plugin's journal that tells of the attachment.
+    // Also if only the journal of the main plugin records the attachment.
     other.del().done();
     let main = rail.macvlan(&json!({"name": "other"}));
     let address = ip(&main.add().ok());
@@ -105,17 +105,17 @@ fn an_address_whose_journal_is_quarantined_is_kept_and_so_is_the_file() {
     let call = rail.ipam(&pools());
     call.add().ok();
     let journal = rail.node.state_dir().join("attachments/c0ffee@net1.silkrail-ipam.journal");
-    let aside = PathBuf::from(format!("{}.bad", journal.display()));
-    fs::rename(&journal, &aside).unwrap();
+    let quarantined = PathBuf::from(format!("{}.bad", journal.display()));
+    fs::rename(&journal, &quarantined).unwrap();
     let before = rail.node.snapshot();
     let evidence = ProcFixture::of(&rail.node);
     valid(&call, &[]).gc().done();
-    assert_eq!(evidence.with_state("--yes", "kept"), [format!("file - {}", aside.display())]);
+    assert_eq!(evidence.with_state("--yes", "kept"), [format!("file - {}", quarantined.display())]);
     rail.node.snapshot().assert_is(&before);
-    // DEL knows whose it is.
+    // DEL releases it: it belongs to the attachment.
     call.del().done();
     assert!(rail.node.snapshot().claims().is_empty());
-    assert!(aside.exists());
+    assert!(quarantined.exists());
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn objects_of_a_running_pod_are_kept_if_its_journals_are_missing() {
     let evidence = ProcFixture::of(&rail.node);
     let call = rail.macvlan(&json!({}));
     let address = ip(&call.add().ok());
-    lose_journals(&rail.node);
+    remove_journals(&rail.node);
     let before = rail.node.snapshot();
     let kept = evidence.with_state("--yes", "kept");
     assert!(kept.contains(&format!("address c0ffee@net1 {address}")), "{kept:?}");
@@ -143,7 +143,7 @@ fn an_unreadable_pod_map_entry_is_kept_and_so_is_its_address() {
     let evidence = ProcFixture::of(&rail.node);
     let call = rail.macvlan(&json!({}));
     let address = ip(&call.add().ok());
-    lose_journals(&rail.node);
+    remove_journals(&rail.node);
     let entry = rail.node.state_dir().join("podmap/v1/c0ffee@net1.json");
     let newer = fs::read_to_string(&entry).unwrap().replace("podmap/1.", "podmap/2.");
     fs::write(&entry, newer).unwrap();
@@ -168,11 +168,11 @@ fn pod_map_entries_and_pod_notes_are_removed_with_their_journals() {
     assert_eq!(
         evidence.with_state("--yes", "taken-back"),
         ["map-entry dead@net1 .dead@net1.json.new", "note dead@net1 .77ff@net1"],
-        "those of the living pod stay"
+        "those of the running pod are kept"
     );
     let RailNode { pod, node, switch: _switch } = rail;
     pod.end();
-    lose_journals(&node);
+    remove_journals(&node);
     let gone = evidence.with_state("--yes", "taken-back");
     for expected in ["note c0ffee@net1 91ab@net1", "map-entry c0ffee@net1 c0ffee@net1.json"] {
         assert!(gone.contains(&expected.to_owned()), "{gone:?}");
@@ -219,17 +219,17 @@ fn del_of_one_attachment_does_not_read_every_claim() {
     let rail = RailNode::new();
     let call = |id: &str| rail.ipam(&pools()).container(id);
     call("kept").add().ok();
-    let address = ip(&call("lost").add().ok());
-    fs::remove_file(rail.node.state_dir().join("attachments/lost@net1.silkrail-ipam.journal")).unwrap();
-    call("lost").del().done();
-    assert!(rail.node.snapshot().claims().contains(&address.as_str()), "it is for GC to find");
+    let address = ip(&call("orphan").add().ok());
+    fs::remove_file(rail.node.state_dir().join("attachments/orphan@net1.silkrail-ipam.journal")).unwrap();
+    call("orphan").del().done();
+    assert!(rail.node.snapshot().claims().contains(&address.as_str()), "GC finds it");
     valid(&call("kept"), &["kept"]).gc().done();
     assert_eq!(rail.node.snapshot().claims().len(), 1);
 }
 
 #[test]
 fn gc_logs_to_the_configured_file() {
-    let (rail, call) = lost_address();
+    let (rail, call) = orphaned_address();
     let log = rail.node.log_file("log");
     valid(&call, &[]).with("logFile", &json!(log)).gc().done();
     let text = fs::read_to_string(&log).unwrap();
@@ -243,8 +243,8 @@ fn gc_logs_to_the_configured_file() {
     assert_eq!(rail.pod.link("net1"), None);
 }
 
-/// A node on which so many attachments have lost their journals, each with a VF and an address.
-fn mass_loss(attachments: usize) -> (RailNode, ProcFixture) {
+/// A node with this number of attachments without journals, each with a VF and an address.
+fn node_with_orphans(attachments: usize) -> (RailNode, ProcFixture) {
     let rail = RailNode::new();
     let evidence = ProcFixture::of(&rail.node);
     rail.ipam(&pools()).add().ok();
@@ -264,23 +264,23 @@ fn mass_loss(attachments: usize) -> (RailNode, ProcFixture) {
     (rail, evidence)
 }
 
-/// How many system calls it takes to take them all back.
+/// Returns the number of system calls of a `silkrail gc --yes` that releases them all.
 fn calls_for(attachments: usize) -> usize {
-    let (rail, evidence) = mass_loss(attachments);
+    let (rail, evidence) = node_with_orphans(attachments);
     let file = rail.node.state_dir().with_file_name("trace");
     let mut command = Command::new("strace");
     command.args(["-f", "-qq", "-o"]).arg(&file).arg(executable()).arg("--root").arg(evidence.root());
     command.args(["gc", "--yes", "--state-dir"]).arg(rail.node.state_dir());
     let output = command.output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.contains(&format!("{} taken back, 0 left", 2 * attachments)), "{said}");
+    assert!(said.contains(&format!("{} reverted, 0 left", 2 * attachments)), "{said}");
     assert!(rail.node.snapshot().state().is_empty());
     fs::read_to_string(file).unwrap().lines().count()
 }
 
 #[test]
 fn the_cost_of_gc_is_linear_in_the_number_of_orphans() {
-    // Each on a thread of its own: a node is its thread's.
+    // Each on its own thread: a node is bound to its thread.
     let [few, many] = [20, 120].map(|n| thread::spawn(move || calls_for(n)).join().unwrap());
     assert!(many < 7 * few, "6 times as many took {many} system calls instead of {few}");
 }

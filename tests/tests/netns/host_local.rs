@@ -7,7 +7,7 @@ use testkit::{Call, Observe};
 
 use silkrail_tests::rail::{RailNode, ip};
 
-/// Where Debian installs it.
+/// The directory of the Debian package `containernetworking-plugins`.
 const DIR: &str = "/usr/lib/cni";
 
 fn call(rail: &RailNode) -> Call {
@@ -27,8 +27,8 @@ fn data_dir(rail: &RailNode) -> Value {
     json!(rail.node.state_dir().with_file_name("host-local"))
 }
 
-/// The addresses it believes to be taken.
-fn taken(rail: &RailNode) -> Vec<String> {
+/// The addresses that host-local has allocated, from its data directory.
+fn allocated(rail: &RailNode) -> Vec<String> {
     let dir = format!("{}/rail", data_dir(rail).as_str().unwrap());
     let listed = rail.node.run("ls", &[dir]);
     listed.lines().filter(|name| name.starts_with("10.")).map(str::to_owned).collect()
@@ -42,10 +42,10 @@ fn host_local_allocates_and_releases_an_address() {
     let result = call.add().ok();
     assert_eq!(rail.pod.addresses("net1"), [format!("{}/24", ip(&result))]);
     assert_eq!(rail.pod.routes("net1")[0]["gateway"], "10.7.0.1");
-    assert_eq!(taken(&rail), [ip(&result)]);
+    assert_eq!(allocated(&rail), [ip(&result)]);
     call.check_after(&result).done();
     call.del().done();
-    assert!(taken(&rail).is_empty());
+    assert!(allocated(&rail).is_empty());
     rail.node.snapshot().assert_is(&before);
     call.del().done();
 }
@@ -53,12 +53,12 @@ fn host_local_allocates_and_releases_an_address() {
 #[test]
 fn invariant_1_the_address_of_host_local_is_released_if_the_add_fails() {
     let rail = RailNode::new();
-    // host-local reads the configuration's addresses, the kernel refuses to route through the node's own.
+    // The interface name is in use, so ADD fails.
     rail.pod.run_ip("link add net1 type veth peer name other");
     call(&rail).add().error(102);
     rail.pod.run_ip("link delete net1");
     call(&rail).fault("error:3").add().error(999);
-    assert!(taken(&rail).is_empty());
+    assert!(allocated(&rail).is_empty());
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn invariant_2_the_address_of_host_local_is_released_without_the_namespace_and_t
     call.add().ok();
     std::fs::remove_dir_all(rail.node.state_dir()).unwrap();
     call.env("CNI_NETNS", "").del().done();
-    assert!(taken(&rail).is_empty());
+    assert!(allocated(&rail).is_empty());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The indexes that links have in a pod, by which software sorts them.
+//! The interface indexes of links in a pod. Software sorts links by index.
 
 use std::{fs, thread};
 
@@ -11,17 +11,17 @@ use silkrail_tests::{
 };
 
 fn index(place: &impl Observe, name: &str) -> u64 {
-    place.link(name).unwrap_or_else(|| panic!("there is no {name}"))["ifindex"].as_u64().unwrap()
+    place.link(name).unwrap_or_else(|| panic!("{name} does not exist"))["ifindex"].as_u64().unwrap()
 }
 
-/// The names of the pod's links as software sees them that takes the first.
+/// The names of the pod's links, by index.
 fn order(rail: &RailNode) -> Vec<String> {
     let mut links = rail.pod.links();
     links.sort_by_key(|link| link["ifindex"].as_u64());
     links.iter().map(|link| link["ifname"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The calls of networks of one pod, by the names of their links.
+/// One call per network of a pod, each with the name of its link.
 fn networks(rail: &RailNode, names: &[&str]) -> Vec<Call> {
     names.iter().map(|name| rail.layer_2(&json!({})).ifname(name)).collect()
 }
@@ -53,7 +53,7 @@ fn a_new_link_has_a_higher_index_than_a_link_with_a_large_index() {
     rail.pod.run_ip("link add eth0 index 123456 type bridge");
     rail.layer_2(&json!({})).add().ok();
     assert_eq!(order(&rail), ["lo", "eth0", "net1"]);
-    // Above the last there is none.
+    // No index is above the maximum.
     rail.pod.run_ip("link add last index 2147483647 type bridge");
     rail.layer_2(&json!({})).ifname("net2").add().ok();
     assert!(order(&rail).contains(&"net2".to_owned()));
@@ -76,7 +76,7 @@ fn a_link_that_is_created_again_has_its_former_index() {
 #[test]
 fn indexes_of_host_links_do_not_conflict() {
     let rail = RailNode::new();
-    // As many as make every small number one of the node's.
+    // Uses every small index on the host.
     let last = index(&rail.node, "rail0");
     for number in 2..last + 30 {
         let add = format!("link add other{number} index {number} type bridge");
@@ -102,15 +102,15 @@ fn an_index_that_another_link_takes_meanwhile_is_not_used() {
     let result = thread::scope(|scope| {
         let add = scope.spawn(|| call.add());
         wait_until("the IPAM plugin is called", || fake.was_called());
-        rail.pod.run_ip(&format!("link add quicker index {expected} type bridge"));
+        rail.pod.run_ip(&format!("link add concurrent index {expected} type bridge"));
         fake.lets_go();
         add.join().unwrap().ok()
     });
-    assert_eq!(order(&rail), ["lo", "quicker", "net1"]);
+    assert_eq!(order(&rail), ["lo", "concurrent", "net1"]);
     call.check_after(&result).done();
     call.del().done();
-    assert_eq!(order(&rail), ["lo", "quicker"], "a link that was quicker is not ours");
-    rail.pod.run_ip("link delete quicker");
+    assert_eq!(order(&rail), ["lo", "concurrent"], "a link of another program is not deleted");
+    rail.pod.run_ip("link delete concurrent");
     rail.node.snapshot().assert_is(&before);
 }
 
@@ -139,26 +139,26 @@ fn concurrent_adds_in_one_pod_create_and_delete_their_own_links() {
 fn invariant_3_a_del_does_not_delete_a_link_with_the_recorded_index_of_one_that_was_never_created() {
     let rail = RailNode::new();
     let (one, two) = (rail.layer_2(&json!({})), rail.layer_2(&json!({})).ifname("net2"));
-    // Killed after it noted the index, before it made the link.
-    let made = |answer: &testkit::Answer| answer.status.success() || rail.pod.link("net1").is_some();
-    let mut noted = false;
+    // Killed after it recorded the index, before it created the link.
+    let created = |answer: &testkit::Answer| answer.status.success() || rail.pod.link("net1").is_some();
+    let mut recorded = false;
     for step in 1..20 {
         let answer = one.clone().fault(&format!("kill:{step}")).add();
-        if made(&answer) {
+        if created(&answer) {
             break;
         }
-        noted |= journal_of(&rail, "net1").contains("\"index\"");
-        if noted {
+        recorded |= read_journal(&rail, "net1").contains("\"index\"");
+        if recorded {
             break;
         }
         one.del().done();
     }
-    assert!(noted && rail.pod.link("net1").is_none());
+    assert!(recorded && rail.pod.link("net1").is_none());
     two.add().ok();
-    let journal = journal_of(&rail, "net1");
+    let journal = read_journal(&rail, "net1");
     assert!(journal.contains(&format!("\"index\":{}", index(&rail.pod, "net2"))), "{journal}");
     one.del().done();
-    assert!(rail.pod.link("net2").is_some(), "a link of another attachment was taken");
+    assert!(rail.pod.link("net2").is_some(), "a link of another attachment former deleted");
     two.del().done();
 }
 
@@ -169,12 +169,12 @@ fn invariant_3_a_del_does_not_delete_a_link_that_has_taken_the_index() {
     rail.pod.run_ip("link set eth0 up");
     let call = rail.layer_2(&json!({}));
     call.add().ok();
-    let was = index(&rail.pod, "net1");
-    // A pod with the right to it does so.
+    let former = index(&rail.pod, "net1");
+    // A pod with CAP_NET_ADMIN can do so.
     rail.pod.run_ip("link delete net1");
-    rail.pod.run_ip(&format!("link add link eth0 name own index {was} type macvlan mode bridge"));
+    rail.pod.run_ip(&format!("link add link eth0 name own index {former} type macvlan mode bridge"));
     call.del().done();
-    assert!(rail.pod.link("own").is_some(), "the pod's own link was taken");
+    assert!(rail.pod.link("own").is_some(), "the pod's own link former deleted");
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_link_is_found_if_the_pod_changed_its_mac_or_its_name() {
     }
 }
 
-fn journal_of(rail: &RailNode, ifname: &str) -> String {
+fn read_journal(rail: &RailNode, ifname: &str) -> String {
     let path = rail.node.state_dir().join(format!("attachments/c0ffee@{ifname}.macvlan.journal"));
     fs::read_to_string(path).unwrap_or_default()
 }
@@ -206,7 +206,7 @@ fn a_generated_mac_address_is_unicast_and_locally_administered() {
         let mac = result["interfaces"][0]["mac"].as_str().unwrap().to_owned();
         assert_eq!(rail.pod.link("net1").unwrap()["address"], mac.as_str());
         assert_eq!(u8::from_str_radix(&mac[..2], 16).unwrap() & 3, 2, "{mac}");
-        assert!(!seen.contains(&mac), "{mac} came twice");
+        assert!(!seen.contains(&mac), "{mac} former generated twice");
         seen.push(mac);
         call.del().done();
     }

@@ -18,7 +18,7 @@ use crate::install_fixture::{InstallFixture, write_program};
 const NAMES: [&str; 6] = ["ipvlan", "macvlan", "rdma", "silkrail-ipam", "spiderpool", "sriov"];
 const GO: &str = "#!/bin/sh\necho a Go plugin\n";
 
-/// A runtime asks for the plugin's versions.
+/// Calls VERSION as a runtime does.
 fn version(plugin: &Path) -> std::io::Result<bool> {
     let mut child = Command::new(plugin)
         .env_clear()
@@ -48,11 +48,11 @@ fn plugins_are_installed_once_and_a_second_run_touches_nothing() {
     assert!(version(&node.bin("macvlan")).unwrap());
     let before = node.files();
     let again = node.install("").ended(0);
-    assert!(again.stdout.contains("nothing to do: all 6 files are there already"), "{again:?}");
+    assert!(again.stdout.contains("nothing to do: all 6 files are up to date"), "{again:?}");
     assert_eq!(node.files(), before);
 }
 
-/// Lets the callers end.
+/// Stops the callers when it is dropped.
 struct CallerGuard<'a>(&'a AtomicBool);
 
 impl Drop for CallerGuard<'_> {
@@ -66,13 +66,13 @@ fn no_call_fails_while_its_plugin_is_replaced() {
     const INSTALLATIONS: usize = 25;
     let node = InstallFixture::new();
     node.install("").ended(0);
-    let (over, calls) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (stop, calls) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
-        let _ends = CallerGuard(&over); // also when an installation fails
+        let _ends = CallerGuard(&stop); // also when an installation fails
         let callers: Vec<_> = (0..2)
             .map(|_| {
                 scope.spawn(|| {
-                    while !over.load(Ordering::Relaxed) {
+                    while !stop.load(Ordering::Relaxed) {
                         assert!(version(&node.bin("macvlan")).unwrap());
                         calls.fetch_add(1, Ordering::Relaxed);
                     }
@@ -97,7 +97,7 @@ fn no_call_fails_while_its_plugin_is_replaced() {
     assert!(calls.into_inner() >= INSTALLATIONS);
 }
 
-/// What changes something, and how a program waits until that is on the disk.
+/// The system calls that change the file system, and fsync.
 const CHANGES: [&str; 8] = [
     "?mkdir,?mkdirat",
     "write",
@@ -109,8 +109,8 @@ const CHANGES: [&str; 8] = [
     "?symlink,?symlinkat",
 ];
 
-/// Runs a command killed at each of these system calls in turn, each time on a node that `make` made; the last run of
-/// each is not killed. `after` gets the node as the kill left it.
+/// Kills a command at each of these system calls in turn, each time on a node that `make` prepares; the last run of
+/// each is not killed. `after` is called after each kill.
 fn killed_at_each_change(node: &InstallFixture, command: &str, make: impl Fn(), after: impl Fn(&str)) {
     let mut rounds = 0;
     for call in CHANGES {
@@ -132,7 +132,7 @@ fn killed_at_each_change(node: &InstallFixture, command: &str, make: impl Fn(), 
             rounds += 1;
         }
     }
-    assert!(rounds > 20, "only {rounds} rounds: is that all it does?");
+    assert!(rounds > 20, "only {rounds} rounds");
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -141,8 +141,8 @@ fn copy(from: &Path, to: &Path) {
     assert!(status.success());
 }
 
-/// A node where macvlan is a Go plugin, ipvlan of our former build, sriov a link, and rdma nothing; then a new build.
-fn half_old() -> InstallFixture {
+/// A node with a Go plugin macvlan, an earlier build of ipvlan, a symbolic link sriov, and no rdma; then a new build.
+fn partially_installed() -> InstallFixture {
     let node = InstallFixture::new();
     node.install("--names ipvlan").ended(0);
     write_program(&node.bin("macvlan"), GO);
@@ -156,15 +156,18 @@ const CHOSEN: &str = "--names macvlan,ipvlan,sriov,rdma";
 
 #[test]
 fn an_installation_that_is_killed_anywhere_leaves_whole_files_and_is_finished_by_the_next() {
-    let node = half_old();
+    let node = partially_installed();
     let (old, new) = (fs::read(node.bin("ipvlan")).unwrap(), fs::read(node.source()).unwrap());
     let command = format!("install --from {} {CHOSEN}", node.path("from").display());
     let make = || copy(&node.path("template"), &node.path("root"));
     killed_at_each_change(&node, &command, make, |when| {
         println!("{when}");
         for name in node.names().iter().filter(|name| !name.starts_with('.')) {
-            let Ok(content) = fs::read(node.bin(name)) else { continue }; // the link leads nowhere
-            assert!([GO.as_bytes(), &old, &new].contains(&content.as_slice()), "{when}: {name} is half");
+            let Ok(content) = fs::read(node.bin(name)) else { continue }; // a dangling symbolic link
+            assert!(
+                [GO.as_bytes(), &old, &new].contains(&content.as_slice()),
+                "{when}: {name} is incomplete"
+            );
         }
         node.install(CHOSEN).ended(0);
         assert_eq!(node.names(), ["ipvlan", "macvlan", "rdma", "sriov"], "{when}");
@@ -180,7 +183,7 @@ fn an_installation_that_is_killed_anywhere_leaves_whole_files_and_is_finished_by
 
 #[test]
 fn a_removal_that_is_killed_anywhere_leaves_whole_files_and_is_finished_by_the_next() {
-    let node = half_old();
+    let node = partially_installed();
     node.install(CHOSEN).ended(0);
     copy(&node.path("root"), &node.path("template"));
     let new = fs::read(node.source()).unwrap();
@@ -190,7 +193,7 @@ fn a_removal_that_is_killed_anywhere_leaves_whole_files_and_is_finished_by_the_n
         if let Ok(content) = fs::read(node.bin("macvlan")) {
             assert!(content == new || content == GO.as_bytes(), "{when}");
         } else {
-            panic!("{when}: macvlan was away");
+            panic!("{when}: macvlan does not exist");
         }
         node.uninstall("").ended(0);
         assert_eq!(node.names(), ["macvlan", "sriov"], "{when}");
@@ -199,7 +202,7 @@ fn a_removal_that_is_killed_anywhere_leaves_whole_files_and_is_finished_by_the_n
     });
 }
 
-/// It failed with status 1 and this text, and the directory is as before.
+/// Checks that it fails with status 1 and this text, and that the directory is unchanged.
 fn refused(node: &InstallFixture, options: &str, says: &[&str]) {
     let before = node.files();
     let ran = node.install(options).ended(1);
@@ -213,7 +216,7 @@ fn refused(node: &InstallFixture, options: &str, says: &[&str]) {
 
 #[test]
 fn the_error_of_an_unusable_destination_has_a_remedy() {
-    let machine = TestNode::new(); // mounts are its own
+    let machine = TestNode::new(); // in its own mount namespace
     let node = InstallFixture::new();
     refused(&node, "--to /opt/missing", &["/opt/missing", "does not exist: create it"]);
     symlink("bin", node.path("root/opt/cni/link")).unwrap();
@@ -275,7 +278,7 @@ fn a_newer_release_is_replaced_by_force_only() {
     assert!(version(&node.bin("macvlan")).unwrap());
 }
 
-/// As in an init container that drops all of them.
+/// As in an init container that drops all capabilities.
 #[test]
 fn root_needs_no_capability() {
     let node = InstallFixture::new();
@@ -313,7 +316,7 @@ fn plugins_are_not_removed_while_an_attachment_exists() {
     assert!(report["files"].as_array().unwrap().iter().all(|file| file["outcome"] == "removed"), "{report}");
     assert!(node.names().is_empty());
     let ran = node.uninstall("").ended(0);
-    assert!(ran.stdout.contains("nothing was installed"), "{ran:?}");
+    assert!(ran.stdout.contains("nothing to remove"), "{ran:?}");
 }
 
 #[test]
@@ -332,7 +335,7 @@ fn the_executable_of_spiderpool_is_replaced_on_request_only() {
     let node = InstallFixture::new();
     fs::write(node.bin("spiderpool"), GO).unwrap();
     fs::write(node.bin("macvlan"), GO).unwrap();
-    for again in ["5 of 6 files installed", "nothing to do: all other files are there already"] {
+    for again in ["5 of 6 files installed", "nothing to do: all other files are up to date"] {
         let ran = node.install("").ended(0);
         assert!(ran.stdout.contains(again) && ran.stdout.contains("left alone"), "{}", ran.stdout);
         assert!(ran.stdout.contains("--replace spiderpool"), "{}", ran.stdout);
@@ -341,7 +344,7 @@ fn the_executable_of_spiderpool_is_replaced_on_request_only() {
     }
     node.install("--replace spiderpool").ended(0);
     assert_ne!(fs::read(node.bin("spiderpool")).unwrap(), GO.as_bytes());
-    // Ours is no other's: an upgrade needs not be told again.
+    // An upgrade of Silkrail's own executable does not need the option.
     node.rebuild();
     let ran = node.install("").ended(0);
     assert!(ran.stdout.contains("6 of 6 files installed"), "{}", ran.stdout);

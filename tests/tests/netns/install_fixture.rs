@@ -17,10 +17,10 @@ pub(crate) struct InstallFixture {
 
 impl InstallFixture {
     pub(crate) fn new() -> Self {
-        let node = Self { dir: tempfile::tempdir_in("/dev/shm").unwrap() }; // where a sync takes no time
+        let node = Self { dir: tempfile::tempdir_in("/dev/shm").unwrap() }; // tmpfs: fsync takes no time
         fs::create_dir_all(node.bin("")).unwrap();
         fs::create_dir_all(node.path("from/cni")).unwrap();
-        // Smaller, so that it is copied more quickly.
+        // A stripped executable is smaller and copied faster.
         let built = cli::executable().with_file_name("silkrail-cni");
         let status = Command::new("strip").arg("-o").args([&node.source(), &built]).status().unwrap();
         assert!(status.success(), "strip {}", built.display());
@@ -39,7 +39,7 @@ impl InstallFixture {
         self.path("from/cni/macvlan")
     }
 
-    /// Another build of the same release: what follows an executable does not matter to the kernel.
+    /// Makes another build of the same release: the kernel ignores bytes after the end of an ELF file.
     pub(crate) fn rebuild(&self) {
         let mut content = fs::read(self.source()).unwrap();
         content.push(b'\n');

@@ -1,4 +1,4 @@
-//! Invariants that have no file of their own.
+//! Invariants that have no separate file.
 
 use std::fs;
 
@@ -113,10 +113,10 @@ fn the_pod_map_has_complete_attachments_only() {
         }
         call.del().done();
     }
-    assert!(seen > 0, "it was never there");
-    // It goes before anything else does.
+    assert!(seen > 0, "the entry never existed");
+    // DEL removes the entry first.
     assert!(call.clone().fault("kill:1").del().was_killed());
-    assert!(!path.exists(), "it tells of a pod that is losing its address");
+    assert!(!path.exists(), "the entry lists a pod whose address is being released");
     assert_eq!(rail.pod.addresses("net1"), ["10.7.0.10/24"]);
     call.del().done();
 }

@@ -1,4 +1,4 @@
-//! silkrail-ipam: what it gives.
+//! silkrail-ipam: its results, and the order of allocation.
 
 use serde_json::{Value, json};
 use testkit::Observe;
@@ -94,7 +94,7 @@ fn ipam_case_029_a_released_address_is_reused_last() {
     let first = ip(&call(0).add().ok());
     call(0).del().done();
     let others: Vec<_> = (1..4).map(|n| ip(&call(n).add().ok())).collect();
-    assert!(!others.contains(&first), "{first} came back at once: {others:?}");
+    assert!(!others.contains(&first), "{first} was reused at once: {others:?}");
     assert_eq!(ip(&call(4).add().ok()), first);
     call(5).add().error(101);
 }

@@ -10,22 +10,22 @@ use silkrail_tests::{
     rail::{RailNode, ip, merged, pool, pool6},
 };
 
-fn of_one() -> Value {
+fn pool_of_one() -> Value {
     json!({"pools": [pool("rail", &["10.7.0.10"])]})
 }
 
 #[test]
 fn status_succeeds_with_a_full_pool_by_default() {
     let rail = RailNode::new();
-    let call = rail.macvlan(&json!({"ipam": merged(json!({"type": "silkrail-ipam"}), &of_one())}));
+    let call = rail.macvlan(&json!({"ipam": merged(json!({"type": "silkrail-ipam"}), &pool_of_one())}));
     call.add().ok();
     call.status().done();
-    rail.ipam(&of_one()).status().done();
-    rail.ipam(&of_one()).container("next").add().error(101);
-    let asked_for = merged(of_one(), &json!({"statusFailsWhenFull": true}));
-    rail.ipam(&asked_for).status().error(50).says(&["all IP addresses used out", "rail"]);
+    rail.ipam(&pool_of_one()).status().done();
+    rail.ipam(&pool_of_one()).container("next").add().error(101);
+    let strict = merged(pool_of_one(), &json!({"statusFailsWhenFull": true}));
+    rail.ipam(&strict).status().error(50).says(&["all IP addresses used out", "rail"]);
     call.del().done();
-    rail.ipam(&asked_for).status().done();
+    rail.ipam(&strict).status().done();
 }
 
 #[test]
@@ -48,12 +48,12 @@ fn the_error_of_a_full_pool_has_the_pool_its_holders_and_a_remedy() {
 #[test]
 fn an_add_with_a_full_pool_releases_stale_addresses() {
     let rail = RailNode::new();
-    let call = |rail: &RailNode, id: &str| rail.ipam(&of_one()).container(id);
-    call(&rail, "dead").add().ok();
+    let call = |rail: &RailNode, id: &str| rail.ipam(&pool_of_one()).container(id);
+    call(&rail, "stale").add().ok();
     let rail = rail.next_pod("b");
     assert_eq!(ip(&call(&rail, "new").add().ok()), "10.7.0.10");
-    // The dead one's DEL comes late.
-    call(&rail, "dead").del().done();
+    // A late DEL of the ended pod.
+    call(&rail, "stale").del().done();
     assert_eq!(rail.node.snapshot().claims(), ["10.7.0.10"]);
     call(&rail, "new").check().done();
     call(&rail, "new").del().done();
@@ -65,7 +65,7 @@ fn invariant_4_an_add_with_a_full_pool_releases_no_address_of_a_running_pod() {
     let rail = RailNode::new();
     let pools = json!({"pools": [pool("rail", &["10.7.0.10-10.7.0.11"])]});
     let call = |rail: &RailNode, id: &str| rail.ipam(&pools).container(id);
-    // A process keeps the namespace whose path is gone.
+    // A process keeps the namespace after its path is removed.
     let held = call(&rail, "held");
     held.add().ok();
     let mut keeper = rail.pod.command("sleep").arg("100").spawn().unwrap();
@@ -74,7 +74,7 @@ fn invariant_4_an_add_with_a_full_pool_releases_no_address_of_a_running_pod() {
         || fs::metadata(format!("/proc/{}/ns/net", keeper.id())).is_ok_and(|meta| meta.ino() == inside);
     wait_until("the process is in the pod", entered);
     let rail = rail.next_pod("b");
-    call(&rail, "living").add().ok();
+    call(&rail, "running").add().ok();
     let before = rail.node.snapshot();
     call(&rail, "new").add().error(101).says(&["silkrail gc"]);
     rail.node.snapshot().assert_is(&before);
@@ -86,7 +86,7 @@ fn invariant_4_an_add_with_a_full_pool_releases_no_address_of_a_running_pod() {
 #[test]
 fn invariant_4_an_add_with_a_full_pool_releases_no_address_of_a_namespace_that_is_open() {
     let rail = RailNode::new();
-    let call = |rail: &RailNode, id: &str| rail.ipam(&of_one()).container(id);
+    let call = |rail: &RailNode, id: &str| rail.ipam(&pool_of_one()).container(id);
     call(&rail, "held").add().ok();
     let open = fs::File::open(rail.pod.path()).unwrap();
     let rail = rail.next_pod("b");
@@ -100,11 +100,15 @@ fn a_full_pool_of_one_family_has_its_stale_addresses_released() {
     let rail = RailNode::new();
     let pools = json!({"pools": [pool("four", &["10.7.0.10"]), pool6("six", &["fd00:7::a-fd00:7::f"])]});
     let call = |rail: &RailNode, id: &str| rail.ipam(&pools).container(id);
-    call(&rail, "dead").add().ok();
+    call(&rail, "stale").add().ok();
     let rail = rail.next_pod("b");
     let given = silkrail_tests::rail::ips(&call(&rail, "new").add().ok());
     assert_eq!(given[0], "10.7.0.10");
-    assert_eq!(rail.node.snapshot().claims().len(), 2, "both of the dead one's are free, and two given");
+    assert_eq!(
+        rail.node.snapshot().claims().len(),
+        2,
+        "both stale addresses are released, and two are allocated"
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! silkrail-ipam: whose an address is.
+//! silkrail-ipam: which attachment owns an address.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ fn ipam_case_031_a_pods_new_sandbox_keeps_the_address_of_the_former() {
     let new = of_pod(&call, "a", "11111111-1111").container("new").pod(&rail.pod);
     assert_eq!(ip(&new.add().ok()), first);
     assert_eq!(rail.node.snapshot().claims(), [first.as_str()]);
-    // The former's DEL comes late.
+    // A late DEL of the former sandbox.
     former.del().done();
     assert_eq!(rail.node.snapshot().claims(), [first.as_str()]);
     new.check().done();

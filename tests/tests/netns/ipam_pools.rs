@@ -7,7 +7,7 @@ use testkit::{Call, wait_until};
 
 use silkrail_tests::rail::{RailNode, ip, pool};
 
-/// A call whose pools are in a directory of files.
+/// A call with `poolsDir`, a directory that has these files.
 fn with_files(rail: &RailNode, files: &[(&str, &str)]) -> Call {
     let dir = rail.node.state_dir().with_file_name("pools.d");
     fs::create_dir_all(&dir).unwrap();
@@ -94,14 +94,14 @@ fn ipam_case_109_a_pool_that_shrinks_keeps_its_claims_and_one_that_grows_is_used
 fn a_mistyped_key_of_a_pool_file_is_refused_by_name() {
     let rail = RailNode::new();
     let good = manifest("rail", "10.7.0.10-10.7.0.12");
-    for (wrong, meant) in [
+    for (mistyped, suggestion) in [
         ("excludeIps: [10.7.0.10]", "excludeIPs"),
         ("gatway: 10.7.0.1", "gateway"),
         ("nodename: [x]", "nodeName"),
     ] {
-        let call = with_files(&rail, &[("rail.yaml", &format!("{good}  {wrong}\n"))]);
-        let key = wrong.split(':').next().unwrap();
-        call.add().error(7).says(&["rail.yaml", &format!("spec.{key}: unknown key"), meant]);
+        let call = with_files(&rail, &[("rail.yaml", &format!("{good}  {mistyped}\n"))]);
+        let key = mistyped.split(':').next().unwrap();
+        call.add().error(7).says(&["rail.yaml", &format!("spec.{key}: unknown key"), suggestion]);
     }
     let mut inline = pool("rail", &["10.7.0.10"]);
     inline["excludeIps"] = json!(["10.7.0.10"]);
@@ -128,12 +128,12 @@ fn an_address_that_spiderpool_has_allocated_is_not_allocated() {
     let call = with_files(&rail, &[("rail.yaml", &text)]);
     assert_eq!(ip(&call.clone().container("a").add().ok()), "10.7.0.11");
     call.clone().container("b").add().error(101).says(&["rail", "1 of 2", "Spiderpool"]);
-    let asked = call.with("runtimeConfig", &json!({"ips": ["10.7.0.10"]})).container("c");
-    asked.add().error(101).says(&["10.7.0.10", "Spiderpool has allocated it to pod ai/web-0"]);
+    let requested = call.with("runtimeConfig", &json!({"ips": ["10.7.0.10"]})).container("c");
+    requested.add().error(101).says(&["10.7.0.10", "Spiderpool has allocated it to pod ai/web-0"]);
 }
 
-/// A call of a network that names these pools.
-fn naming(call: &Call, names: &[&str]) -> Call {
+/// The call with `default_ipv4_ippool` set to these pools.
+fn with_pools(call: &Call, names: &[&str]) -> Call {
     let mut ipam = serde_json::from_slice::<Value>(call.sent()).unwrap()["ipam"].clone();
     ipam["default_ipv4_ippool"] = json!(names);
     call.with("ipam", &ipam)
@@ -153,7 +153,7 @@ fn an_empty_file_stops_allocation_because_it_may_reserve_addresses() {
         call.add().error(7).says(&["reserved.yaml", "the file is empty", "may reserve addresses"]);
         call.status().error(50).says(&["reserved.yaml"]);
     }
-    // Somebody means it.
+    // A comment makes the file empty on purpose.
     assert_eq!(
         ip(&with_files(&rail, &[("reserved.yaml", "# nothing is reserved\n")]).add().ok()),
         "10.7.0.10"
@@ -173,12 +173,12 @@ fn the_error_of_a_full_pool_lists_unreadable_files() {
             ("b.yaml", &twice),
         ],
     );
-    let call = naming(&call, &["*"]);
+    let call = with_pools(&call, &["*"]);
     call.add().ok();
     let next = call.container("b");
     next.add().error(101).says(&["all IP addresses used out", "bad.yaml", "line ", "twice", "b.yaml"]);
-    let asked = |address: &str| next.with("runtimeConfig", &json!({"ips": [address]})).add().error(101);
-    asked("10.7.0.40").says(&["no IPPool of this network contains it", "bad.yaml", "twice"]);
+    let requested = |address: &str| next.with("runtimeConfig", &json!({"ips": [address]})).add().error(101);
+    requested("10.7.0.40").says(&["no IPPool of this network contains it", "bad.yaml", "twice"]);
 }
 
 #[test]
@@ -189,13 +189,13 @@ fn an_unreadable_file_affects_its_own_pools_only() {
         &[("good.yaml", &manifest("good", "10.7.0.10")), ("bad.yaml", "kind: [SpiderIPPool\n")],
     );
     for names in [&["good"][..], &["go*"], &[]] {
-        let call = naming(&call, names);
+        let call = with_pools(&call, names);
         call.status().done();
         assert_eq!(ip(&call.add().ok()), "10.7.0.10");
         call.del().done();
     }
     for names in [&["other"][..], &["good", "other"], &["oth*"]] {
-        let call = naming(&call, names);
+        let call = with_pools(&call, names);
         call.add().error(7).says(&["oth", "bad.yaml", "line "]);
         call.status().error(50).says(&["bad.yaml"]);
     }
@@ -206,8 +206,8 @@ fn a_duplicate_pool_affects_no_other_pool() {
     let rail = RailNode::new();
     let (twice, good) = (manifest("twice", "10.7.0.10"), manifest("good", "10.7.0.11"));
     let call = with_files(&rail, &[("a.yaml", &twice), ("b.yaml", &twice), ("c.yaml", &good)]);
-    assert_eq!(ip(&naming(&call, &["good"]).add().ok()), "10.7.0.11");
-    naming(&call, &["twice"]).container("b").add().error(7).says(&["twice", "a.yaml", "b.yaml"]);
+    assert_eq!(ip(&with_pools(&call, &["good"]).add().ok()), "10.7.0.11");
+    with_pools(&call, &["twice"]).container("b").add().error(7).says(&["twice", "a.yaml", "b.yaml"]);
 }
 
 #[test]
@@ -231,10 +231,10 @@ fn an_unreadable_file_is_reported_by_add_and_status_and_does_not_stop_del() {
     let rail = RailNode::new();
     let good = with_files(&rail, &[("good.yaml", &manifest("rail", "10.7.0.10"))]);
     good.add().ok();
-    let spoilt = naming(&with_files(&rail, &[("bad.yaml", "kind: [SpiderIPPool\n")]), &["other"]);
-    spoilt.clone().container("b").add().error(7).says(&["bad.yaml"]);
-    spoilt.status().error(50).says(&["bad.yaml"]);
-    spoilt.del().done();
+    let unreadable = with_pools(&with_files(&rail, &[("bad.yaml", "kind: [SpiderIPPool\n")]), &["other"]);
+    unreadable.clone().container("b").add().error(7).says(&["bad.yaml"]);
+    unreadable.status().error(50).says(&["bad.yaml"]);
+    unreadable.del().done();
     assert!(rail.node.snapshot().claims().is_empty());
 }
 
@@ -245,15 +245,15 @@ fn an_empty_directory_has_no_pools() {
     let missing: Value = json!({"poolsDir": "/nonexistent/pools.d"});
     let call = rail.ipam(&missing);
     call.add().error(101).says(&["no IPPool available", "directory /nonexistent/pools.d does not exist"]);
-    naming(&call, &["v4-81"])
+    with_pools(&call, &["v4-81"])
         .add()
         .error(101)
         .says(&["v4-81", "directory /nonexistent/pools.d does not exist"]);
 }
 
-/// Sees to it that the pools are read from the index of the next calls.
+/// Waits until the next calls read the pools from the index.
 fn indexed(rail: &RailNode, call: &Call) {
-    // Short files have none.
+    // Short files are not indexed.
     let long = "#".repeat(40_000) + "\n" + &manifest("long", "10.7.0.200");
     fs::write(rail.node.state_dir().with_file_name("pools.d/long.yaml"), long).unwrap();
     let dir = rail.node.state_dir().join("ipam/index");
@@ -272,7 +272,7 @@ fn a_pool_file_changed_in_place_is_used_at_once_despite_the_index() {
         &rail,
         &[("rail.yaml", &manifest("rail", "10.7.0.10")), ("other.yaml", &manifest("o", "10.7.0.30"))],
     );
-    let call = naming(&call, &["rail"]);
+    let call = with_pools(&call, &["rail"]);
     indexed(&rail, &call);
     let path = rail.node.state_dir().with_file_name("pools.d/rail.yaml");
     let before = fs::metadata(&path).unwrap().modified().unwrap();
@@ -292,11 +292,11 @@ fn what_the_index_does_not_contain_is_read_from_the_files() {
     let exported = manifest("rail", "10.7.0.10-10.7.0.11")
         + r#"status: {allocatedIPs: '{"10.7.0.10":{"pod":"ai/web-0","podUid":"91ab"}}'}"#;
     let call = with_files(&rail, &[("rail.yaml", &exported), ("bad.yaml", "kind: [")]);
-    let call = naming(&call, &["rail"]);
+    let call = with_pools(&call, &["rail"]);
     indexed(&rail, &call);
-    let asked = call.with("runtimeConfig", &json!({"ips": ["10.7.0.10"]}));
-    asked.add().error(101).says(&["Spiderpool has allocated it to pod ai/web-0"]);
-    naming(&call, &["other"]).add().error(7).says(&["other", "known IPPools: [long rail]", "bad.yaml"]);
+    let requested = call.with("runtimeConfig", &json!({"ips": ["10.7.0.10"]}));
+    requested.add().error(101).says(&["Spiderpool has allocated it to pod ai/web-0"]);
+    with_pools(&call, &["other"]).add().error(7).says(&["other", "known IPPools: [long rail]", "bad.yaml"]);
     assert_eq!(ip(&call.add().ok()), "10.7.0.11");
     call.container("next")
         .add()

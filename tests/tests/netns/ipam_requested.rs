@@ -1,4 +1,4 @@
-//! silkrail-ipam: a certain address that the runtime asks for.
+//! silkrail-ipam: an address that the runtime requests.
 
 use serde_json::{Value, json};
 use testkit::{Call, Observe};
@@ -9,9 +9,9 @@ fn rail_pool() -> Value {
     json!({"pools": [pool("rail", &["10.7.0.10-10.7.0.20"])]})
 }
 
-/// The three ways in which runtimes ask: as a capability (Multus, podman with several), as an argument of the
-/// configuration, and by the environment (podman with one).
-fn ways(call: &Call, address: &str) -> [Call; 3] {
+/// The three forms of a request: as a capability (Multus, podman with several), as an argument of the
+/// configuration, and in the environment (podman with one).
+fn requests(call: &Call, address: &str) -> [Call; 3] {
     [
         call.with("runtimeConfig", &json!({"ips": [address]})),
         call.with("args", &json!({"cni": {"ips": [address]}})),
@@ -23,7 +23,7 @@ fn ways(call: &Call, address: &str) -> [Call; 3] {
 fn a_requested_address_is_allocated_for_every_form_of_request() {
     let rail = RailNode::new();
     for address in ["10.7.0.15", "10.7.0.16/24"] {
-        for call in ways(&rail.ipam(&rail_pool()), address) {
+        for call in requests(&rail.ipam(&rail_pool()), address) {
             let result = call.add().ok();
             assert_eq!(ip(&result), address.split('/').next().unwrap());
             assert_eq!(result["ips"][0]["address"].as_str().unwrap().split('/').nth(1), Some("24"));
@@ -47,10 +47,10 @@ fn a_main_plugin_gives_its_pod_the_requested_address() {
 fn a_requested_address_in_use_is_refused_and_the_error_has_its_holder() {
     let rail = RailNode::new();
     let call = rail.ipam(&rail_pool());
-    let [holder, ..] = ways(&call, "10.7.0.15");
+    let [holder, ..] = requests(&call, "10.7.0.15");
     holder.container("first").add().ok();
     let before = rail.node.snapshot();
-    for call in ways(&call, "10.7.0.15") {
+    for call in requests(&call, "10.7.0.15") {
         let refusal = call.add().error(101);
         refusal.says(&["requested IP address 10.7.0.15", "already in use by first@net1"]);
     }
@@ -78,7 +78,7 @@ fn a_requested_address_that_no_pool_gives_is_refused_with_the_reason() {
         ("10.7.0.50", "it belongs to IPPool other, which this network does not use"),
         ("fd00:7::a", "no IPv6 IPPool"),
     ] {
-        for call in ways(&call, address) {
+        for call in requests(&call, address) {
             call.add().error(101).says(&[&format!("requested IP address {address}"), why]);
         }
     }
@@ -95,7 +95,7 @@ fn the_error_of_an_invalid_requested_address_has_its_key() {
         .says(&["runtimeConfig.ips[1]", "x"]);
     call.with("args", &json!({"cni": {"ips": "10.7.0.15"}})).add().error(7).says(&["args.cni.ips", "a list"]);
     call.clone().args("IP=10.7.0").add().error(4).says(&["CNI_ARGS", "IP", "10.7.0"]);
-    // A DEL has no use for it.
+    // DEL ignores it.
     call.args("IP=10.7.0").del().done();
 }
 
@@ -104,16 +104,16 @@ fn both_families_and_several_addresses_can_be_requested() {
     let rail = RailNode::new();
     let pools =
         json!({"pools": [pool("four", &["10.7.0.10-10.7.0.20"]), pool6("six", &["fd00:7::a-fd00:7::f"])]});
-    let ask = |addresses: Value| rail.ipam(&pools).with("runtimeConfig", &json!({ "ips": addresses }));
-    let call = ask(json!(["fd00:7::c/64", "10.7.0.15"]));
+    let request = |addresses: Value| rail.ipam(&pools).with("runtimeConfig", &json!({ "ips": addresses }));
+    let call = request(json!(["fd00:7::c/64", "10.7.0.15"]));
     assert_eq!(ips(&call.add().ok()), ["10.7.0.15", "fd00:7::c"]);
     call.del().done();
-    // The family that nothing is asked of has any address.
-    let call = ask(json!(["fd00:7::d"]));
+    // The other family gets any address.
+    let call = request(json!(["fd00:7::d"]));
     let given = ips(&call.add().ok());
     assert!(given.len() == 2 && given[1] == "fd00:7::d", "{given:?}");
     call.del().done();
-    let call = ask(json!(["10.7.0.15", "10.7.0.14", "10.7.0.15/24"]));
+    let call = request(json!(["10.7.0.15", "10.7.0.14", "10.7.0.15/24"]));
     assert_eq!(ips(&call.add().ok())[..2], ["10.7.0.15", "10.7.0.14"]);
     call.del().done();
     assert!(rail.node.snapshot().claims().is_empty());
@@ -122,12 +122,12 @@ fn both_families_and_several_addresses_can_be_requested() {
 #[test]
 fn invariant_1_the_first_requested_address_is_released_if_the_second_is_in_use() {
     let rail = RailNode::new();
-    let ask = |id: &str, addresses: Value| {
+    let request = |id: &str, addresses: Value| {
         rail.ipam(&rail_pool()).with("runtimeConfig", &json!({ "ips": addresses })).container(id)
     };
-    ask("first", json!(["10.7.0.15"])).add().ok();
+    request("first", json!(["10.7.0.15"])).add().ok();
     let before = rail.node.snapshot();
-    ask("second", json!(["10.7.0.14", "10.7.0.15"])).add().error(101).says(&["10.7.0.15", "first@net1"]);
+    request("second", json!(["10.7.0.14", "10.7.0.15"])).add().error(101).says(&["10.7.0.15", "first@net1"]);
     rail.node.snapshot().assert_is(&before);
 }
 
@@ -141,11 +141,11 @@ fn a_pods_new_sandbox_gets_the_requested_address_instead_of_the_former_one() {
     let call = rail.ipam(&rail_pool());
     of_pod(&call, "former").add().ok();
     let rail = rail.next_pod("a2");
-    let ask = call.with("runtimeConfig", &json!({"ips": ["10.7.0.18"]})).pod(&rail.pod);
-    assert_eq!(ip(&of_pod(&ask, "new").add().ok()), "10.7.0.18");
+    let request = call.with("runtimeConfig", &json!({"ips": ["10.7.0.18"]})).pod(&rail.pod);
+    assert_eq!(ip(&of_pod(&request, "new").add().ok()), "10.7.0.18");
     of_pod(&call, "former").del().done();
     assert_eq!(rail.node.snapshot().claims(), ["10.7.0.18"]);
-    of_pod(&ask, "new").del().done();
+    of_pod(&request, "new").del().done();
     assert!(rail.node.snapshot().state().is_empty(), "{:?}", rail.node.snapshot().state());
 }
 
@@ -178,7 +178,7 @@ fn a_pods_new_sandbox_does_not_keep_an_address_of_a_pool_that_is_now_disabled() 
 #[test]
 fn a_requested_address_of_a_stale_attachment_is_allocated() {
     let rail = RailNode::new();
-    let [call, ..] = ways(&rail.ipam(&rail_pool()), "10.7.0.15");
+    let [call, ..] = requests(&rail.ipam(&rail_pool()), "10.7.0.15");
     call.clone().container("dead").add().ok();
     let rail = rail.next_pod("a2");
     assert_eq!(ip(&call.container("new").pod(&rail.pod).add().ok()), "10.7.0.15");

@@ -99,7 +99,7 @@ fn ipam_case_068_every_filter_gives_its_reason() {
 fn ipam_case_069_the_most_specific_pool_is_used_first() {
     let rail = RailNode::new();
     let pools = json!([
-        one("anyone", 10, &json!({})),
+        one("any", 10, &json!({})),
         one("network", 11, &json!({"multusName": ["rail"]})),
         one("namespace", 12, &json!({"namespaceName": ["default"]})),
         one("node", 13, &json!({"nodeName": ["node1"]})),
@@ -123,7 +123,7 @@ fn ipam_case_068_a_pool_is_not_used_by_a_network_of_the_same_name_in_another_nam
         .says(&["theirs: multusName does not list this network", "team-b/rail"]);
     assert_eq!(ip(&call(json!("team-a")).add().ok()), "10.7.0.10");
     call(json!("team-a")).del().done();
-    // Where nobody says it, the name decides.
+    // Without multusNamespace, the name alone decides.
     assert_eq!(ip(&call(Value::Null).add().ok()), "10.7.0.10");
 }
 

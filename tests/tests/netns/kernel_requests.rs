@@ -1,4 +1,4 @@
-//! What the kernel is not asked.
+//! Requests that the plugins never send to the kernel.
 
 use serde_json::json;
 use testkit::Call;

@@ -1,4 +1,4 @@
-//! Waiting for whoever holds a lock: who does so says so.
+//! Waits for locks are logged.
 
 use std::{
     fs::{self, File},
@@ -12,16 +12,16 @@ use testkit::{Answer, Call, wait_until};
 
 use silkrail_tests::{rail::RailNode, reboot::store};
 
-/// How long whoever waits for the lock is kept waiting.
+/// How long the lock stays with_lock_held while the call waits for it.
 const HELD: Duration = Duration::from_millis(300);
 
-/// Makes a call while a file's lock is held, until the call has had to wait.
-fn held(file: &Path, call: impl FnOnce() -> Answer + Send) -> Answer {
+/// Makes a call while a file's lock is with_lock_held, and releases the lock after the call has waited.
+fn with_lock_held(file: &Path, call: impl FnOnce() -> Answer + Send) -> Answer {
     let lock = File::open(file).unwrap();
     lock.lock().unwrap();
     thread::scope(|scope| {
         let call = scope.spawn(call);
-        wait_until("the call has come to the lock", || is_open_elsewhere(file));
+        wait_until("the call waits for the lock", || is_open_elsewhere(file));
         thread::sleep(HELD);
         lock.unlock().unwrap();
         call.join().unwrap()
@@ -42,22 +42,28 @@ fn attached() -> (RailNode, Call, PathBuf) {
     let log = rail.node.log_file("log");
     let call = rail.macvlan(&json!({"logFile": log}));
     call.add().ok();
-    assert!(!fs::read_to_string(&log).unwrap_or_default().contains("waited"), "nobody was in the way");
+    assert!(
+        !fs::read_to_string(&log).unwrap_or_default().contains("waited"),
+        "no other process with_lock_held a lock"
+    );
     (rail, call, log)
 }
 
-/// The line that tells of the wait for a file.
+/// The log line about the wait for a file.
 fn waited(log: &Path, file: &Path) -> String {
     let text = fs::read_to_string(log).unwrap();
-    let told = |line: &&str| line.contains("waited for a lock") && line.contains(file.to_str().unwrap());
-    text.lines().find(told).unwrap_or_else(|| panic!("no word of {}:\n{text}", file.display())).to_owned()
+    let is_it = |line: &&str| line.contains("waited for a lock") && line.contains(file.to_str().unwrap());
+    text.lines()
+        .find(is_it)
+        .unwrap_or_else(|| panic!("no line contains {}:\n{text}", file.display()))
+        .to_owned()
 }
 
 #[test]
 fn a_wait_for_a_journal_is_logged_with_its_file_and_its_length() {
     let (rail, call, log) = attached();
     let journal = rail.node.state_dir().join("attachments/c0ffee@net1.macvlan.journal");
-    held(&journal, || call.del()).done();
+    with_lock_held(&journal, || call.del()).done();
     let line = waited(&log, &journal);
     assert!(line.contains("level=info") && line.contains("waited=") && line.contains("ms"), "{line}");
 }
@@ -66,7 +72,7 @@ fn a_wait_for_a_journal_is_logged_with_its_file_and_its_length() {
 fn a_wait_for_the_claims_is_logged() {
     let (rail, call, log) = attached();
     let claims = store(&rail.node).join("claims");
-    held(&claims, || call.del()).done();
+    with_lock_held(&claims, || call.del()).done();
     waited(&log, &claims);
 }
 
@@ -74,6 +80,6 @@ fn a_wait_for_the_claims_is_logged() {
 fn a_wait_for_a_pools_map_is_logged() {
     let (rail, call, log) = attached();
     let map = store(&rail.node).join("maps/rail");
-    held(&map, || call.container("other").ifname("net2").add()).ok();
+    with_lock_held(&map, || call.container("other").ifname("net2").add()).ok();
     waited(&log, &map);
 }

@@ -67,7 +67,7 @@ fn two_pods_on_one_rail_reach_each_other() {
     let other = rail.node.pod("b");
     let first = ip(&rail.macvlan(&json!({})).add().ok());
     rail.macvlan(&json!({})).pod(&other).container("b").add().ok();
-    // Resolving an address takes a broadcast there and an answer back.
+    // Address resolution needs a broadcast request and a reply.
     other.run("bash", &["-c", &format!("echo >/dev/udp/{first}/9")]);
     let resolved = || {
         let neighbours = other.ip("neighbour show dev net1");
@@ -87,7 +87,7 @@ fn case_049_addresses_are_announced_when_the_link_comes_up() {
 #[test]
 fn case_050_the_switch_learns_the_address_from_an_announcement() {
     let rail = RailNode::new();
-    // With this a host takes a neighbour from an announcement it has not asked for.
+    // With arp_accept, a host adds a neighbour from a gratuitous ARP.
     rail.switch.set_sysctl("net/ipv4/conf/port0/arp_accept", "1");
     rail.switch.run_ip("address add 10.7.0.1/24 dev port0");
     let result = rail.macvlan(&json!({})).add().ok();
@@ -96,5 +96,5 @@ fn case_050_the_switch_learns_the_address_from_an_announcement() {
         let neighbours = rail.switch.ip("neighbour show dev port0");
         neighbours.iter().any(|neighbour| neighbour["dst"] == *ip && neighbour["lladdr"] == mac)
     };
-    wait_until("the switch has heard the announcement", announced);
+    wait_until("the switch has received the announcement", announced);
 }

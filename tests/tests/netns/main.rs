@@ -1,4 +1,4 @@
-//! The built plugins in namespaces of the running kernel, looked at with `ip`. Root is required.
+//! The built plugins in namespaces of the running kernel, inspected with `ip`. Root is required.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 #![allow(clippy::print_stdout, reason = "what a failing test was about")]

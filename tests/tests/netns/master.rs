@@ -1,4 +1,4 @@
-//! Which link a macvlan sits on.
+//! The parent of a macvlan: the key `master`.
 
 use serde_json::json;
 use testkit::Observe;
@@ -6,7 +6,7 @@ use testkit::Observe;
 use silkrail_tests::rail::{RailNode, ipam};
 
 /// A configuration without `master`.
-fn anywhere() -> serde_json::Value {
+fn without_master() -> serde_json::Value {
     json!({"master": null})
 }
 
@@ -17,7 +17,7 @@ fn case_039_the_default_master_is_the_link_of_the_default_route() {
     rail.node.cable("rail1", &spare, "port1");
     rail.node.run_ip("address add 10.7.0.2/24 dev rail1");
     rail.node.run_ip("route add default via 10.7.0.1 dev rail1");
-    rail.macvlan(&anywhere()).add().ok();
+    rail.macvlan(&without_master()).add().ok();
     let index = rail.node.link("rail1").unwrap()["ifindex"].clone();
     assert_eq!(rail.pod.link("net1").unwrap()["link_index"], index);
 }
@@ -26,14 +26,14 @@ fn case_039_the_default_master_is_the_link_of_the_default_route() {
 fn case_039_an_ipv6_default_route_is_sufficient() {
     let rail = RailNode::new();
     rail.node.run_ip("-6 route add default via fe80::1 dev rail0");
-    rail.macvlan(&anywhere()).add().ok();
+    rail.macvlan(&without_master()).add().ok();
 }
 
 #[test]
 fn case_040_without_a_master_and_a_default_route_add_fails() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
-    assert_eq!(rail.macvlan(&anywhere()).add().error(7).msg, "no default route interface found");
+    assert_eq!(rail.macvlan(&without_master()).add().error(7).msg, "no default route interface found");
     rail.node.snapshot().assert_is(&before);
 }
 
@@ -42,7 +42,7 @@ fn case_040_a_default_route_of_another_table_does_not_count() {
     let rail = RailNode::new();
     rail.node.run_ip("address add 10.7.0.2/24 dev rail0");
     rail.node.run_ip("route add default via 10.7.0.1 dev rail0 table 100");
-    assert_eq!(rail.macvlan(&anywhere()).add().error(7).msg, "no default route interface found");
+    assert_eq!(rail.macvlan(&without_master()).add().error(7).msg, "no default route interface found");
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn case_055_with_link_in_container_the_master_is_the_pods() {
     call.status().done();
     call.del().done();
     rail.node.snapshot().assert_is(&before);
-    // The node's own links are not meant.
+    // Links of the host are not found.
     rail.macvlan(&json!({"linkInContainer": true})).add().error(7).says(&["rail0"]);
     rail.macvlan(&json!({"master": "eth0", "linkInContainer": false})).add().error(7).says(&["eth0"]);
 }
@@ -99,7 +99,7 @@ fn case_055_with_link_in_container_the_default_route_is_the_pods() {
     assert_eq!(call.add().error(7).msg, "no default route interface found");
     rail.pod.run_ip("address add 10.9.0.2/24 dev eth0");
     rail.pod.run_ip("route add default via 10.9.0.1 dev eth0");
-    // The pod has a default route already, so this attachment brings none.
+    // The pod already has a default route, so this attachment adds none.
     let call = call.with(
         "ipam",
         &json!({"type": "silkrail-ipam", "clean_gateway": true, "pools": ipam(&["10.7.0.10"])["pools"]}),
@@ -114,7 +114,7 @@ fn a_bridge_port_is_refused_as_master_and_nothing_is_left() {
     rail.node.run_ip("link add br0 type bridge");
     rail.node.run_ip("link set rail0 master br0");
     let before = rail.node.snapshot();
-    // A bridge port already has somebody who takes its frames.
+    // A bridge port already has an rx_handler: the bridge.
     rail.macvlan(&json!({})).add().refusal();
     rail.node.snapshot().assert_is(&before);
 }

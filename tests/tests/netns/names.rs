@@ -1,4 +1,4 @@
-//! Names that are taken.
+//! Interface names that are in use.
 
 use serde_json::json;
 use testkit::Observe;
@@ -52,7 +52,7 @@ fn del_finds_the_link_under_the_name_the_pod_gave_it() {
     rail.pod.run_ip("link add net1 type veth peer name other");
     call.del().done();
     assert_eq!(rail.pod.link("renamed"), None);
-    assert!(rail.pod.link("net1").is_some(), "a link that took the name is somebody else's");
+    assert!(rail.pod.link("net1").is_some(), "another link that took the name is not deleted");
     rail.pod.run_ip("link delete net1");
     rail.node.snapshot().assert_is(&before);
 }

@@ -1,4 +1,4 @@
-//! A pod that has a network already: what it had works as before.
+//! A pod that already has a network: its links, addresses and routes are unchanged.
 
 use serde_json::{Value, json};
 use testkit::{FakeIpam, Observe};
@@ -9,7 +9,7 @@ use silkrail_tests::{
     rail::{RailNode, pool},
 };
 
-/// An ADD whose IPAM plugin gives these routes; every gateway is on the rail.
+/// An ADD whose IPAM plugin returns these routes; every gateway is on the rail.
 fn add(rail: &RailNode, routes: &Value) -> Value {
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": addresses(), "routes": routes}));
     rail.with_ipam(&ipam).add().ok()
@@ -22,7 +22,7 @@ fn addresses() -> Value {
     ])
 }
 
-/// The default routes of both families that lead over the rail.
+/// The default routes of both families through the rail.
 fn defaults(rail: &RailNode) -> Vec<Value> {
     let routes = rail.pod.routes("net1");
     routes.into_iter().filter(|route| route["dst"] == "default").collect()
@@ -32,7 +32,7 @@ fn both_defaults() -> Value {
     json!([{"dst": "0.0.0.0/0"}, {"dst": "::/0"}])
 }
 
-/// A rail where nobody answers, so detecting duplicates would only take time.
+/// A rail without other hosts: duplicate address detection is disabled to save time.
 fn quiet_rail() -> RailNode {
     let rail = RailNode::new();
     rail.pod.set_sysctl("net/ipv6/conf/default/accept_dad", "0");
@@ -47,7 +47,7 @@ fn invariant_12_an_existing_default_route_is_kept() {
     let result = add(&rail, &both_defaults());
     cluster.is_as_before();
     assert_eq!(defaults(&rail), [Value::Null; 0]);
-    assert_eq!(result.get("routes"), None, "a result tells of the routes that were made");
+    assert_eq!(result.get("routes"), None, "the result has only the routes that were added");
     rail.layer_2(&json!({})).del().done();
     cluster.is_alone();
 }
@@ -116,7 +116,7 @@ fn a_route_with_another_metric_is_added_to_an_existing_one() {
     cluster.is_as_before();
     assert_eq!(defaults(&rail), [Value::Null; 0], "the same metric is taken");
     rail.layer_2(&json!({})).del().done();
-    // That is asked for: the configuration says which of the two counts.
+    // The configuration requests it: the metric decides which of the two is effective.
     add(&rail, &metrics(50));
     assert_eq!(defaults(&rail).len(), 2);
     rail.layer_2(&json!({})).del().done();
@@ -144,7 +144,7 @@ fn invariant_12_of_several_networks_of_a_pod_the_first_has_the_default_route() {
     two.add().ok();
     assert!(defaults().contains("10.8.0.1 dev net2"));
     one.add().ok();
-    assert!(!defaults().contains("net1"), "the other was there first");
+    assert!(!defaults().contains("net1"), "the other network had the default route first");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn check_accepts_a_route_that_another_link_has() {
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": addresses(), "routes": routes}));
     let call = rail.with_ipam(&ipam);
     let mut result = call.add().ok();
-    // A runtime that was told by an earlier release.
+    // A runtime that has the result of an earlier release.
     result["routes"] = routes;
     call.check_after(&result).done();
     rail.pod.run_ip("route delete 10.8.0.0/16");

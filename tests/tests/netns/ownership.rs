@@ -1,4 +1,4 @@
-//! Whose something is: what is another's, or not yet free, is left alone.
+//! Ownership: objects of another owner, or that are not free yet, are unchanged.
 
 use std::{fs, os::unix::fs::PermissionsExt, time::Instant};
 
@@ -24,7 +24,7 @@ fn invariant_3_a_del_without_a_journal_does_not_delete_another_attachments_link(
     let owner = rail.macvlan(&json!({})).container("owner");
     owner.add().ok();
     let before = rail.node.snapshot();
-    // The path has come to mean a namespace that is another container's by now.
+    // The path now refers to the namespace of another container.
     rail.macvlan(&json!({})).container("late").del().done();
     rail.node.snapshot().assert_is(&before);
     owner.del().done();
@@ -56,7 +56,7 @@ fn a_log_file_is_not_written_through_a_symbolic_link() {
     std::os::unix::fs::symlink(&precious, &link).unwrap();
     rail.macvlan(&json!({"logFile": link})).add().ok();
     assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
-    // Nor through a directory that is one.
+    // Nor through a directory that is a symbolic link.
     let (dir, elsewhere) = (rail.node.log_file("dir"), precious.with_file_name("elsewhere"));
     fs::create_dir(&elsewhere).unwrap();
     std::os::unix::fs::symlink(&elsewhere, &dir).unwrap();
@@ -77,7 +77,7 @@ fn a_log_file_outside_the_log_directory_is_not_written() {
         let answer = call.add();
         answer.ok();
         assert!(answer.stderr.contains("logFile is not below /var/log/"), "{answer:?}");
-        assert!(answer.stderr.contains("attached"), "it is logged all the same: {answer:?}");
+        assert!(answer.stderr.contains("attached"), "it is logged to stderr: {answer:?}");
         call.del().done();
     }
     assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");

@@ -1,4 +1,4 @@
-//! Many calls at once.
+//! Concurrent calls.
 
 use std::{collections::BTreeSet, thread};
 
@@ -7,7 +7,7 @@ use testkit::{Answer, Call, FakeIpam, Observe, TestPod, wait_until};
 
 use silkrail_tests::rail::{RailNode, ip, ipam};
 
-/// Makes all calls at once.
+/// Makes all calls concurrently, and returns their results in order.
 fn at_once(calls: &[Call], call: impl Fn(&Call) -> Answer + Sync) -> Vec<Answer> {
     thread::scope(|scope| {
         let running: Vec<_> = calls.iter().map(|one| scope.spawn(|| call(one))).collect();
@@ -82,7 +82,7 @@ fn a_slow_attachment_delays_no_other() {
     thread::scope(|scope| {
         let running = scope.spawn(|| slow.add());
         wait_until("the slow one waits for its addresses", || ipam.was_called());
-        // If they had to wait for the slow one, they would wait in vain and fail.
+        // These calls would time out if they had to wait for the slow one.
         quick.add().ok();
         quick.del().done();
         ipam.lets_go();

@@ -1,4 +1,4 @@
-//! What the plugins need, and what they never do.
+//! The privileges that the plugins need, and operations that they never do.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use testkit::{Call, Observe};
 
 use silkrail_tests::rail::{RailNode, ipam, pool};
 
-/// The same call with these capabilities, of all that root has.
+/// The same call with only these capabilities of root's.
 fn with_only(call: &Call, capabilities: &str) -> Call {
     call.clone().under(&["setpriv", "--bounding-set", &format!("-all{capabilities}")])
 }
@@ -40,7 +40,7 @@ fn two_capabilities_are_enough_and_each_of_them_is_needed() {
     rail.node.snapshot().assert_is(&before);
 }
 
-/// Every file and directory below one, with its mode; links have none.
+/// The mode of a directory and of every file and directory below it, except symbolic links.
 fn modes(dir: &Path) -> Vec<(PathBuf, u32)> {
     let mut modes = vec![(dir.to_owned(), fs::metadata(dir).unwrap().permissions().mode() & 0o7777)];
     for entry in fs::read_dir(dir).unwrap() {
@@ -85,7 +85,7 @@ fn state_is_readable_by_root_only_and_the_pod_map_by_every_user() {
     }
 }
 
-/// What is beside the state directory.
+/// The files next to the state directory.
 fn surroundings(rail: &RailNode) -> Vec<PathBuf> {
     let mut found: Vec<_> =
         modes(rail.node.state_dir().parent().unwrap()).into_iter().map(|(path, _)| path).collect();
@@ -110,7 +110,7 @@ fn no_name_from_the_input_becomes_a_path() {
         named.add().error(7);
         named.del().done();
         rail.macvlan(&json!({"ipam": {"type": name}})).add().refusal();
-        // A pod's own names are not looked at so closely: they are told of, and are no names of files.
+        // The names of a pod are not restricted: they are reported, and are not used as file names.
         let args = format!("IgnoreUnknown=1;K8S_POD_UID={name};K8S_POD_NAME={name};K8S_POD_NAMESPACE={name}");
         let pods = call.clone().args(&args);
         pods.add().ok();
@@ -129,10 +129,10 @@ fn no_name_from_the_input_becomes_a_path() {
 fn unknown_keys_arguments_and_variables_are_never_logged() {
     let rail = RailNode::new();
     let file = rail.node.log_file("log");
-    let mut said = String::new();
-    let mut note = |answer: testkit::Answer| {
-        said += &answer.stdout;
-        said += &answer.stderr;
+    let mut output = String::new();
+    let mut collect = |answer: testkit::Answer| {
+        output += &answer.stdout;
+        output += &answer.stderr;
         answer
     };
     for log in [json!({"logLevel": "debug"}), json!({"logLevel": "debug", "logFile": file})] {
@@ -143,19 +143,19 @@ fn unknown_keys_arguments_and_variables_are_never_logged() {
         more["ipam"]["secret"] = json!("hush-3");
         let args = "IgnoreUnknown=1;SECRET=hush-4;K8S_POD_NAME=a";
         let call = rail.macvlan(&more).args(args).env("HTTP_TOKEN", "hush-5");
-        let result = note(call.add()).ok();
-        let _ = note(call.add()).error(102);
-        note(call.check_after(&result)).done();
+        let result = collect(call.add()).ok();
+        let _ = collect(call.add()).error(102);
+        collect(call.check_after(&result)).done();
         let other = rail.node.pod("b");
-        let _ = note(call.clone().container("b").pod(&other).add()).error(101);
-        note(call.del()).done();
-        let _ = note(call.with("mode", &json!("foo")).add()).error(7);
-        let _ = note(call.with("mtu", &json!("x")).status()).error(7);
-        note(call.with("cni.dev/valid-attachments", &json!([])).gc()).done();
+        let _ = collect(call.clone().container("b").pod(&other).add()).error(101);
+        collect(call.del()).done();
+        let _ = collect(call.with("mode", &json!("foo")).add()).error(7);
+        let _ = collect(call.with("mtu", &json!("x")).status()).error(7);
+        collect(call.with("cni.dev/valid-attachments", &json!([])).gc()).done();
     }
-    said += &fs::read_to_string(&file).unwrap();
-    assert!(said.contains("attached") && said.contains("cniName=macvlan"), "{said}");
-    assert!(!said.contains("hush"), "{said}");
+    output += &fs::read_to_string(&file).unwrap();
+    assert!(output.contains("attached") && output.contains("cniName=macvlan"), "{output}");
+    assert!(!output.contains("hush"), "{output}");
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn plugins_write_only_state_and_sysctls_and_communicate_only_with_the_kernel() {
     let lines = |what: &str| text.lines().filter(|line| line.contains(what)).collect::<Vec<_>>();
     assert!(lines("socket(").len() > 3, "{text}");
     assert!(lines("socket(").iter().all(|line| line.contains("AF_NETLINK")), "{text}");
-    assert_eq!(lines("execve(").len(), 3, "the plugin itself, and nobody else: {text}");
+    assert_eq!(lines("execve(").len(), 3, "only the plugin itself is executed: {text}");
     assert!(lines("mount(").is_empty(), "{text}");
     let state = rail.node.state_dir().display().to_string();
     let written: Vec<_> =

@@ -1,4 +1,4 @@
-//! Files of state that cannot be understood: they are moved out of the way, reported, and kept.
+//! Unreadable state files: they are renamed, reported, and kept.
 
 use std::{fs, path::PathBuf};
 
@@ -9,8 +9,8 @@ use silkrail_tests::{
     reboot::store,
 };
 
-/// The files that were set aside, with their content.
-fn aside(rail: &RailNode) -> Vec<(String, String)> {
+/// The quarantined files, with their content.
+fn quarantined(rail: &RailNode) -> Vec<(String, String)> {
     let dir = rail.node.state_dir().join("attachments");
     let mut paths: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.to_str().unwrap().contains(".bad"));
@@ -33,7 +33,7 @@ fn all_quarantined_journals_of_an_attachment_are_kept() {
     }
     let name = "c0ffee@net1.macvlan.journal.bad";
     let expected = [(name.to_owned(), "first".to_owned()), (format!("{name}.1"), "second".to_owned())];
-    assert_eq!(aside(&rail), expected);
+    assert_eq!(quarantined(&rail), expected);
 }
 
 #[test]
@@ -46,9 +46,9 @@ fn a_journal_of_a_newer_version_is_quarantined_by_add_and_reported() {
     fs::write(&journal, &newer).unwrap();
     let answer = call.clone().ifname("net1").add();
     assert!(answer.stderr.contains("newer"), "{answer:?}");
-    // The link that it tells of is still there; nothing is known of it.
+    // The link that the journal records still exists; the plugin cannot know its owner.
     answer.error(102).says(&["net1", "already exists"]);
-    assert_eq!(aside(&rail)[0].1, newer);
+    assert_eq!(quarantined(&rail)[0].1, newer);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_map_of_a_newer_version_is_rebuilt_from_the_claims() {
     bytes[8] = 2;
     fs::write(&map, bytes).unwrap();
     let second = ips(&call("b").add().ok());
-    assert_ne!(first, second, "the claims say who has what");
+    assert_ne!(first, second, "the claims record every allocated address");
     for id in ["a", "b"] {
         call(id).del().done();
     }

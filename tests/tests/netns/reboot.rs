@@ -20,7 +20,7 @@ fn stale() -> (RailNode, Call) {
     (rail, call)
 }
 
-/// The files of the state directory, but for the addresses of the earlier boot: they go when this boot has its own.
+/// The files of the state directory, except the claims of the earlier boot: the first claim of this boot removes them.
 fn state(rail: &RailNode) -> Vec<String> {
     let snapshot = rail.node.snapshot();
     snapshot.state().into_iter().filter(|file| !file.starts_with("ipam/")).map(str::to_owned).collect()
@@ -37,14 +37,14 @@ fn invariant_10_after_a_reboot_del_removes_the_state_and_calls_the_ipam_plugin()
     call.clone().env("CNI_NETNS", "/nonexistent/netns").del().done();
     assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
     assert!(state(&rail).is_empty(), "{:?}", state(&rail));
-    // Its addresses may be on a disk that has survived.
+    // The plugin's own state may have survived on a disk.
     assert_eq!(ipam.verbs(), ["ADD", "DEL"]);
 }
 
 #[test]
 fn invariant_10_after_a_reboot_del_removes_nothing_of_another_attachment() {
     let (rail, call) = stale();
-    // Another pod has the address, and at the path there is a link of the name.
+    // Another pod has the address, and a link of the same name exists at the path.
     let other = call.clone().container("other");
     other.add().ok();
     let before = rail.node.snapshot();

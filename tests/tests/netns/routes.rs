@@ -1,4 +1,4 @@
-//! Addresses and routes as the kernel has them afterwards.
+//! Addresses and routes of a pod after ADD, as the kernel reports them.
 
 use std::{
     thread,
@@ -10,10 +10,10 @@ use testkit::{FakeIpam, Observe};
 
 use silkrail_tests::rail::RailNode;
 
-/// What a pod has after an ADD with this result of the IPAM plugin.
+/// A pod after an ADD with this result of the IPAM plugin.
 fn pod_with(result: &Value) -> RailNode {
     let rail = RailNode::new();
-    // Nobody answers here, so detecting duplicates would only take time.
+    // The rail has no other hosts: duplicate address detection is disabled to save time.
     rail.pod.set_sysctl("net/ipv6/conf/default/accept_dad", "0");
     let ipam = FakeIpam::giving(&rail.node, result);
     rail.with_ipam(&ipam).add().ok();
@@ -195,5 +195,5 @@ fn invariant_8_pods_that_wait_for_duplicate_address_detection_do_not_wait_for_ea
     });
     // One detection takes one to two seconds; four of them, one after the other, at least four.
     assert!(adds.iter().all(|took| *took < Duration::from_millis(3500)), "{adds:?}");
-    assert!(adds.iter().any(|took| *took > Duration::from_millis(500)), "nobody waited: {adds:?}");
+    assert!(adds.iter().any(|took| *took > Duration::from_millis(500)), "no ADD waited: {adds:?}");
 }

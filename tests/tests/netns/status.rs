@@ -1,4 +1,4 @@
-//! STATUS: could an ADD succeed now? If not: code 50 and why.
+//! STATUS: if an ADD could not succeed, it fails with code 50 and the reason.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use silkrail_tests::{
     reboot::store,
 };
 
-/// What STATUS says of pools where they are asked to have room.
+/// The error of STATUS for full pools with `statusFailsWhenFull`.
 fn exhausted(rail: &RailNode, pools: &Value) -> testkit::Refusal {
     rail.ipam(&strict(pools)).status().error(50)
 }
@@ -96,7 +96,7 @@ fn an_unreadable_store_is_reported() {
 #[test]
 fn sriov_reports_a_node_without_vfs() {
     let rail = RailNode::new();
-    // Whatever the machine has, this node sees nothing of it.
+    // The PCI devices of the machine are hidden from this node.
     rail.node.run("mount", &["-t", "tmpfs", "tmpfs", "/sys/bus/pci/devices"]);
     let conf = json!({"cniVersion": "1.1.0", "name": "rail", "type": "sriov", "ipam": {}});
     let call = rail.node.plugin("sriov").conf(&conf);

@@ -45,9 +45,7 @@ pub(super) fn verifier(
     let authorities = match (wanted, authorities) {
         (ClientAuthType::No, None) => return Ok(WebPkiClientVerifier::no_client_auth()),
         (ClientAuthType::No, Some(found)) => {
-            return Err(
-                found.invalid("is not used: expected client_auth_type RequireAndVerifyClientCert")
-            );
+            return Err(found.invalid("is not used: expected client_auth_type RequireAndVerifyClientCert"));
         }
         (_, None) => {
             return Err(LineError::at(line, "the CA of client certificates is missing: client_ca_file"));
@@ -78,9 +76,7 @@ fn wanted(tls: &TlsServerConfig) -> Result<ClientAuthType, LineError> {
         unverified @ ("RequestClientCert" | "RequireAnyClientCert" | "RequireClientCert") => {
             Err(LineError::at(
                 written.referenced.line(),
-                format!(
-                    "{unverified}: does not verify the certificate; expected RequireAndVerifyClientCert"
-                ),
+                format!("{unverified}: does not verify the certificate; expected RequireAndVerifyClientCert"),
             ))
         }
         other => Err(LineError::at(

@@ -53,7 +53,11 @@ fn errors_contain_the_file_the_line_and_what_was_expected() {
         (&format!("{TLS}  min_version: TLS11\n"), 4, "\"TLS11\": expected TLS12 or TLS13"),
         (&format!("{TLS}  min_version: TLS13\n  max_version: TLS12\n"), 5, "older than min_version"),
         (&format!("{TLS}  cipher_suites:\n  - TLS_RSA_WITH_AES_128_CBC_SHA\n"), 5, "expected one of TLS_"),
-        (&format!("{TLS}  curve_preferences: [CurveP521]\n"), 4, "expected one of X25519, CurveP256, CurveP384"),
+        (
+            &format!("{TLS}  curve_preferences: [CurveP521]\n"),
+            4,
+            "expected one of X25519, CurveP256, CurveP384",
+        ),
         (&format!("{TLS}  client_auth_type: Maybe\n"), 4, "expected NoClientCert"),
         (&format!("{TLS}  client_auth_type: RequireAnyClientCert\n"), 4, "does not verify the certificate"),
         (&format!("{TLS}  client_auth_type: RequireAndVerifyClientCert\n"), 4, "missing: client_ca_file"),

@@ -15,7 +15,9 @@ use nix::{
 /// The frontend cannot be tied to the reader's lifetime.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("the process at the other end of standard input is not the parent of this process, or has exited")]
+    #[error(
+        "the process at the other end of standard input is not the parent of this process, or has exited"
+    )]
     Gone,
     #[error("failed to set the parent-death signal: {0}")]
     Refused(#[from] Errno),

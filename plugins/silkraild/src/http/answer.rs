@@ -35,8 +35,7 @@ const FORBIDDEN: &str =
 
 const UNDECIDED: &str = "the Kubernetes API could not review the token; see the log of silkraild\n";
 
-const TOO_OFTEN: &str =
-    "too many token reviews for this address, or for all addresses; try again later\n";
+const TOO_OFTEN: &str = "too many token reviews for this address, or for all addresses; try again later\n";
 
 /// The value of `Retry-After` for clients with unread responses or a token that was not reviewed, in seconds.
 const RETRY_AFTER_SECONDS: &str = "5";
@@ -51,13 +50,14 @@ pub(super) async fn to<B>(
     let web = service.web.current();
     let credentials = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     let path = request.uri().path();
-    let mut response = match service.admission.authenticate(&web, credentials, path, connection.source()).await {
-        AuthDecision::Yes => admitted(request, service, connection).await,
-        AuthDecision::Unauthenticated { login, token } => unauthenticated(connection, login, token),
-        AuthDecision::Forbidden => plain(connection, StatusCode::FORBIDDEN, FORBIDDEN),
-        AuthDecision::Unknown => later(plain(connection, StatusCode::SERVICE_UNAVAILABLE, UNDECIDED)),
-        AuthDecision::TooOften => later(plain(connection, StatusCode::TOO_MANY_REQUESTS, TOO_OFTEN)),
-    };
+    let mut response =
+        match service.admission.authenticate(&web, credentials, path, connection.source()).await {
+            AuthDecision::Yes => admitted(request, service, connection).await,
+            AuthDecision::Unauthenticated { login, token } => unauthenticated(connection, login, token),
+            AuthDecision::Forbidden => plain(connection, StatusCode::FORBIDDEN, FORBIDDEN),
+            AuthDecision::Unknown => later(plain(connection, StatusCode::SERVICE_UNAVAILABLE, UNDECIDED)),
+            AuthDecision::TooOften => later(plain(connection, StatusCode::TOO_MANY_REQUESTS, TOO_OFTEN)),
+        };
     for (name, value) in &web.headers {
         response.headers_mut().entry(name).or_insert_with(|| value.clone());
     }
@@ -102,7 +102,11 @@ async fn admitted<B>(
     }
 }
 
-async fn metrics(headers: &HeaderMap, snapshots: &SnapshotClient, connection: &Arc<Connection>) -> HttpResponse {
+async fn metrics(
+    headers: &HeaderMap,
+    snapshots: &SnapshotClient,
+    connection: &Arc<Connection>,
+) -> HttpResponse {
     let format = negotiate::format(headers);
     let response = text(headers, snapshots, connection, format.into()).await;
     with(response, header::VARY, "Accept, Accept-Encoding")
@@ -164,12 +168,14 @@ fn file(file: &'static PageFile, connection: &Arc<Connection>) -> HttpResponse {
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
     ];
-    let response = Response::new(Full::from(connection.track_static(Bytes::from_static(file.text.as_bytes()))));
+    let response =
+        Response::new(Full::from(connection.track_static(Bytes::from_static(file.text.as_bytes()))));
     headers.into_iter().fold(response, |response, (name, value)| with(response, name, value))
 }
 
 fn plain(connection: &Arc<Connection>, status: StatusCode, text: &'static str) -> HttpResponse {
-    let mut response = Response::new(Full::from(connection.track_static(Bytes::from_static(text.as_bytes()))));
+    let mut response =
+        Response::new(Full::from(connection.track_static(Bytes::from_static(text.as_bytes()))));
     *response.status_mut() = status;
     with(response, header::CONTENT_TYPE, TEXT)
 }

@@ -240,7 +240,8 @@ impl ConnectionTable {
         let networks = self.count(|open| Some(site_prefix(open.source)));
         let largest = networks.into_iter().filter(|(_, count)| *count > self.limits.of_source);
         let largest = largest.max_by_key(|(_, count)| *count).map(|(network, _)| network);
-        let is_candidate = |open: &OpenConnection| largest.is_none_or(|largest| site_prefix(open.source) == largest);
+        let is_candidate =
+            |open: &OpenConnection| largest.is_none_or(|largest| site_prefix(open.source) == largest);
         let sources = self.count(|open| is_candidate(open).then_some(open.source));
         let maximum = sources.values().max();
         self.least_busy(|open| is_candidate(open) && sources.get(&open.source) == maximum)

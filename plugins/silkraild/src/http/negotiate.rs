@@ -33,7 +33,8 @@ pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
 
 /// Returns the time within which a response must be ready, from `X-Prometheus-Scrape-Timeout-Seconds`.
 pub(super) fn scrape_timeout(headers: &HeaderMap) -> Duration {
-    let header_value = headers.get("X-Prometheus-Scrape-Timeout-Seconds").and_then(|value| value.to_str().ok());
+    let header_value =
+        headers.get("X-Prometheus-Scrape-Timeout-Seconds").and_then(|value| value.to_str().ok());
     let seconds = header_value.and_then(|text| text.parse::<f64>().ok()).filter(|s| *s > 0.0 && *s < 3600.0);
     let whole = seconds.map_or(DEFAULT_SCRAPE_TIMEOUT, Duration::from_secs_f64);
     whole.saturating_sub(SCRAPE_TIMEOUT_OFFSET).max(SCRAPE_TIMEOUT_OFFSET.min(whole))

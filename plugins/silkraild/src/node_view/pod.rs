@@ -161,7 +161,8 @@ impl PodView {
             }
             _ => None,
         });
-        let traffic = report.traffic.iter().filter(|traffic| is_same(PodKey::of(&traffic.pod), PodKey::of(pod)));
+        let traffic =
+            report.traffic.iter().filter(|traffic| is_same(PodKey::of(&traffic.pod), PodKey::of(pod)));
         Self {
             name: pod.into(),
             uid: pod.uid.clone(),

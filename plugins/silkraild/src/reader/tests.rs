@@ -60,12 +60,12 @@ async fn each_text_is_sent_once_for_each_snapshot() {
 
 #[tokio::test]
 async fn an_invalid_request_ends_the_connection() {
-    for said in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"\0\0\0\x02{}", b"\0\x01\0\0"] {
+    for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"\0\0\0\x02{}", b"\0\x01\0\0"] {
         let (_root, source) = source();
         let (mut theirs, ours) = UnixStream::pair().unwrap();
-        theirs.write_all(said).await.unwrap();
+        theirs.write_all(bytes).await.unwrap();
         let end = serve_socket(ours, request(1, None, None), &source).await;
-        assert_eq!(end.unwrap_err().kind(), io::ErrorKind::InvalidData, "{said:?}");
+        assert_eq!(end.unwrap_err().kind(), io::ErrorKind::InvalidData, "{bytes:?}");
     }
 }
 

@@ -50,7 +50,8 @@ impl RequestSender {
         let (replies, requests) = stream.into_split();
         let (sender, queue) = mpsc::unbounded_channel();
         let pending = PendingReplies::default();
-        let request_sender = Self { requests: sender, pending: pending.clone(), next: AtomicU64::new(1), web };
+        let request_sender =
+            Self { requests: sender, pending: pending.clone(), next: AtomicU64::new(1), web };
         let transfer = async move {
             select! {
                 end = write(requests, queue) => end,

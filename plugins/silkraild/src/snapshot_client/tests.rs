@@ -47,7 +47,9 @@ async fn a_long_request_does_not_delay_the_latest_snapshot() {
     let others: Vec<_> = (0..100)
         .map(|_| {
             let snapshots = snapshots.clone();
-            spawn(async move { snapshots.text(SnapshotEncoding::Text, Duration::from_secs(1)).await.unwrap() })
+            spawn(
+                async move { snapshots.text(SnapshotEncoding::Text, Duration::from_secs(1)).await.unwrap() },
+            )
         })
         .collect();
     for other in others {

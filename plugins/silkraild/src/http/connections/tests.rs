@@ -89,7 +89,8 @@ async fn among_equal_sources_eviction_is_random_and_spares_requests_in_progress(
     let (active, mut active_end) = table.register(subnet(0, 0));
     active.on_request();
     let mut open = connect_all(&table, (1..256).map(|n| subnet(n, 0))).await;
-    let left = open[..DAEMON_LIMITS.all].iter_mut().map(|(_, end)| has_ended(end)).filter(|ended| !ended).count();
+    let left =
+        open[..DAEMON_LIMITS.all].iter_mut().map(|(_, end)| has_ended(end)).filter(|ended| !ended).count();
     assert!((16..=96).contains(&left) && !has_ended(&mut active_end), "{left}");
 }
 
