@@ -1,4 +1,4 @@
-//! Every file that users copy is read by what will read it.
+//! Every file that users copy is read by the program that it is for.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 #![allow(clippy::print_stdout, reason = "what a failing test was about")]
@@ -18,7 +18,7 @@ use silkrail_tests::{
     machine::has_vf,
 };
 
-/// Plugins that are not ours and may stand in a chain.
+/// Plugins of other projects that may be in a chain.
 const OTHERS: [&str; 2] = ["host-local", "tuning"];
 
 /// The pools of a file, read as from a node's directory of pools.
@@ -64,15 +64,15 @@ fn every_network_is_a_chain_of_known_plugins() {
             let ipam = plugin["ipam"]["type"].as_str();
             for name in [plugin["type"].as_str().expect("a plugin has a type")].into_iter().chain(ipam) {
                 let ours = binaries.dir().join(name).is_file();
-                assert!(ours || OTHERS.contains(&name), "{}: nobody knows {name}", path.display());
+                assert!(ours || OTHERS.contains(&name), "{}: unknown plugin {name}", path.display());
             }
         }
     }
 }
 
-/// containerd 1.6 refuses a later version, and many nodes run it.
+/// containerd 1.6 refuses later versions, and many nodes run it.
 #[test]
-fn every_network_is_of_a_version_that_containerd_1_6_takes_and_the_page_says_why() {
+fn every_network_has_a_version_that_containerd_1_6_supports_and_the_page_explains_it() {
     for NetworkConf { path, network } in conf::networks() {
         assert_eq!(network["cniVersion"], "1.0.0", "{}", path.display());
     }
@@ -82,9 +82,9 @@ fn every_network_is_of_a_version_that_containerd_1_6_takes_and_the_page_says_why
     }
 }
 
-/// STATUS of 1.1.0 reads the whole configuration. What it may miss here is the node: links, devices, pools.
+/// STATUS of 1.1.0 reads the whole configuration. Objects of the node may be missing here: links, devices, pools.
 #[test]
-fn every_plugin_of_every_network_understands_its_configuration() {
+fn every_plugin_of_every_network_accepts_its_configuration() {
     let (binaries, state) = (Binaries::find(), tempfile::tempdir().unwrap());
     for NetworkConf { path, network } in conf::networks() {
         for mut plugin in conf::plugins(&network) {
@@ -102,15 +102,15 @@ fn every_plugin_of_every_network_understands_its_configuration() {
             println!("{}: {name}", path.display());
             let call = Call::new(&binaries, &name).state_dir(state.path()).conf(&plugin);
             if plugin.get("ipam").is_some() {
-                // ADD reads everything before it looks for the namespace, which is not there.
+                // ADD reads the whole configuration before it opens the namespace, which does not exist.
                 call.with("deviceID", &json!("0000:00:00.0")).add().error(8);
             }
             match name.as_str() {
-                // It needs no configuration, but a node that has RDMA.
+                // rdma needs no configuration, but a node with RDMA.
                 "rdma" if !Path::new("/sys/class/infiniband").exists() => {
                     call.status().error(50).says(&["no RDMA"]);
                 }
-                // What it is told it has understood; then it looks for any VF.
+                // sriov reads the configuration first, and then searches for VFs.
                 "sriov" if !has_vf() => {
                     call.status().error(50).says(&["no VF exists"]);
                 }
@@ -120,9 +120,9 @@ fn every_plugin_of_every_network_understands_its_configuration() {
     }
 }
 
-/// Without that a runtime does not pass on which address a pod asks for.
+/// Without the capability, a runtime does not pass on the address that a pod requests.
 #[test]
-fn every_plugin_that_has_our_addresses_is_told_which_are_asked_for() {
+fn every_plugin_with_silkrail_ipam_has_the_ips_capability() {
     let mut seen = 0;
     for NetworkConf { path, network } in conf::networks() {
         for plugin in
@@ -136,7 +136,7 @@ fn every_plugin_that_has_our_addresses_is_told_which_are_asked_for() {
 }
 
 #[test]
-fn a_network_and_its_definition_for_kubernetes_say_the_same() {
+fn a_network_and_its_definition_for_kubernetes_are_equal() {
     let networks = conf::networks();
     let is_nad = |network: &&NetworkConf| network.path.to_str().unwrap().ends_with(".nad.yaml");
     for NetworkConf { path: nad, network: inside } in networks.iter().filter(is_nad) {
@@ -148,7 +148,7 @@ fn a_network_and_its_definition_for_kubernetes_say_the_same() {
 }
 
 #[test]
-fn the_node_file_says_what_its_comments_say() {
+fn the_node_file_matches_its_comments() {
     let file = provision::NodeFile::parse(&conf::text("node/node.yaml")).unwrap();
     assert_eq!(file.rdma_mode.map(|mode| mode.to_string()).as_deref(), Some("exclusive"));
     assert_eq!(file.pfs.iter().map(|pf| (pf.vfs, pf.optional)).collect::<Vec<_>>(), [(8, false), (4, true)]);
@@ -156,7 +156,7 @@ fn the_node_file_says_what_its_comments_say() {
 
 /// study case V31.
 #[test]
-fn the_node_is_made_before_whatever_runs_pods() {
+fn the_node_unit_is_ordered_before_container_runtimes() {
     let unit = conf::text("node/silkrail-node.service");
     let before = unit.lines().find_map(|line| line.strip_prefix("Before=")).unwrap();
     for service in ["network-pre.target", "containerd.service", "crio.service", "kubelet.service"] {
@@ -169,9 +169,9 @@ fn the_node_is_made_before_whatever_runs_pods() {
 }
 
 #[test]
-fn systemd_understands_every_unit() {
+fn systemd_accepts_every_unit() {
     for file in conf::files(&[".service"]) {
-        // The executable is looked for too: here it is where it was built.
+        // systemd-analyze checks that the executable exists; here it is in the build directory.
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(file.file_name().unwrap());
         let built = cli::executable().parent().unwrap().to_str().unwrap().to_owned();
@@ -181,14 +181,14 @@ fn systemd_understands_every_unit() {
             .arg(&path)
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&verified.stderr).into_owned();
-        assert!(verified.status.success() && said.is_empty(), "{}: {said}", file.display());
+        let output = String::from_utf8_lossy(&verified.stderr).into_owned();
+        assert!(verified.status.success() && output.is_empty(), "{}: {output}", file.display());
     }
 }
 
-/// Ubuntu's cloud-init has the network before `sysinit.target`, and systemd breaks a circle by leaving a job out.
+/// Ubuntu's cloud-init starts the network before `sysinit.target`, and systemd breaks a cycle by dropping a job.
 #[test]
-fn the_unit_makes_no_circle_with_a_network_that_comes_before_sysinit() {
+fn the_unit_has_no_ordering_cycle_with_a_network_before_sysinit() {
     let dir = tempfile::tempdir().unwrap();
     let early = |order: &str| {
         format!("[Unit]\nDefaultDependencies=no\n{order}[Service]\nType=oneshot\nExecStart=/bin/true\n")
@@ -211,6 +211,6 @@ fn the_unit_makes_no_circle_with_a_network_that_comes_before_sysinit() {
         .env("SYSTEMD_UNIT_PATH", format!("{}:", dir.path().display()))
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&verified.stderr);
-    assert!(verified.status.success() && !said.contains("cycle"), "{said}");
+    let output = String::from_utf8_lossy(&verified.stderr);
+    assert!(verified.status.success() && !output.contains("cycle"), "{output}");
 }

@@ -1,4 +1,4 @@
-//! What `conf/deploy` puts on a cluster: that its parts fit each other, and that the image's command does what they ask.
+//! `conf/deploy`: its parts match each other, and the image's command works with their arguments.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -27,10 +27,10 @@ fn job() -> Value {
 }
 
 fn array(value: &Value) -> &Vec<Value> {
-    value.as_array().unwrap_or_else(|| panic!("no list: {value}"))
+    value.as_array().unwrap_or_else(|| panic!("not a list: {value}"))
 }
 
-/// The instructions of the image's recipe, without comments.
+/// The instructions of the Containerfile, without comments.
 fn recipe() -> Vec<(String, String)> {
     let text = conf::text("deploy/Containerfile");
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
@@ -46,7 +46,7 @@ fn instruction(name: &str) -> Value {
 }
 
 #[test]
-fn what_a_kustomization_names_is_there() {
+fn the_files_that_a_kustomization_names_exist() {
     let kinds = [
         ("deploy", "Kustomization", "v1beta1"),
         ("silkraild", "Kustomization", "v1beta1"),
@@ -69,7 +69,7 @@ fn what_a_kustomization_names_is_there() {
 }
 
 #[test]
-fn the_patch_is_for_the_daemon_set_and_every_image_is_the_one_to_be_set() {
+fn the_patch_is_for_the_daemon_set_and_every_image_can_be_set() {
     let (patch, base) = (patch(), conf::object(DAEMON_SET, "DaemonSet"));
     for key in ["apiVersion", "kind"] {
         assert_eq!(patch[key], base[key]);
@@ -85,9 +85,9 @@ fn the_patch_is_for_the_daemon_set_and_every_image_is_the_one_to_be_set() {
     }
 }
 
-/// Lists of a patch are added to those of the base: one name would make one entry of two.
+/// kustomize merges lists by name: an equal name would merge two entries.
 #[test]
-fn names_of_the_patch_are_new_to_the_daemon_set() {
+fn names_of_the_patch_do_not_occur_in_the_daemon_set() {
     let base = conf::object(DAEMON_SET, "DaemonSet")["spec"]["template"]["spec"].clone();
     assert_eq!(base["initContainers"], Value::Null);
     for volume in array(&patch()["spec"]["template"]["spec"]["volumes"]) {
@@ -99,7 +99,7 @@ fn names_of_the_patch_are_new_to_the_daemon_set() {
 }
 
 #[test]
-fn containers_have_no_privilege_and_see_the_node_under_its_own_paths() {
+fn containers_are_unprivileged_and_mount_host_paths_at_the_same_paths() {
     let install = patch()["spec"]["template"]["spec"].clone();
     for (pod, container, capabilities) in [
         (&install, installer(), json!({"drop": ["ALL"]})),
@@ -114,12 +114,12 @@ fn containers_have_no_privilege_and_see_the_node_under_its_own_paths() {
         for mount in array(&container["volumeMounts"]) {
             let volume =
                 array(&pod["volumes"]).iter().find(|volume| volume["name"] == mount["name"]).unwrap();
-            assert_eq!(volume["hostPath"]["path"], mount["mountPath"], "records would name other paths");
+            assert_eq!(volume["hostPath"]["path"], mount["mountPath"], "records would have other paths");
         }
     }
 }
 
-/// The image as the recipe lays it out, and its entry point with the arguments of the manifests.
+/// Builds the file tree of the Containerfile, and runs its entry point with the arguments of the manifests.
 #[test]
 fn the_image_installs_and_removes_with_the_arguments_of_the_manifests() {
     let dir = tempfile::tempdir().unwrap();
@@ -131,11 +131,11 @@ fn the_image_installs_and_removes_with_the_arguments_of_the_manifests() {
     for (_, files) in recipe().into_iter().filter(|(name, _)| name == "COPY") {
         let (sources, to) = files.rsplit_once(' ').unwrap();
         for source in sources.split(' ') {
-            // As hack/build lays them out.
+            // The layout of hack/build.
             let built = match source.split_once('/').unwrap() {
                 ("cni", "macvlan") => "silkrail-cni",
                 ("bin", name) => name,
-                other => panic!("hack/build makes no {other:?}"),
+                other => panic!("hack/build does not build {other:?}"),
             };
             let name = if to.ends_with('/') { source.rsplit('/').next().unwrap() } else { &to[1..] };
             fs::copy(cli::executable().with_file_name(built), image.join(name)).unwrap();

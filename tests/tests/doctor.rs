@@ -1,6 +1,6 @@
-//! `silkrail doctor --root`: faults that no machine here can have are planted on a tree of files that looks like a node's.
+//! `silkrail doctor --root`: faults that no test machine can have, in a tree of files that simulates a node.
 //!
-//! Those of a real kernel are planted in the lab: `tests/tests/lab/doctor.rs`.
+//! Faults of a real kernel are tested in the lab: `tests/tests/lab/doctor.rs`.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -17,13 +17,13 @@ const PF0: &str = "0000:af:00.0";
 const PF1: &str = "0000:b0:00.0";
 const VF0: &str = "0000:af:00.1";
 
-/// A tree of files.
+/// A tree of files that simulates a node.
 struct DoctorFixture {
     dir: tempfile::TempDir,
 }
 
 impl DoctorFixture {
-    /// A node with two PFs (RoCE) and a VF, as the kernel shows it in `/sys` and `/proc`.
+    /// A node with two PFs (RoCE) and a VF, with the files of the kernel in `/sys` and `/proc`.
     fn new() -> Self {
         let tree = Self { dir: tempfile::tempdir().unwrap() };
         tree.kernel();
@@ -49,7 +49,7 @@ impl DoctorFixture {
         );
         self.put("lib/modules/6.12.0-tree/modules.dep", "kernel/drivers/infiniband/core/ib_core.ko.xz:\n");
         self.put("sys/module/ib_core/parameters/netns_mode", "Y\n");
-        // A character device with any number: the tree does not say which is right.
+        // Any character device: the tree does not have the correct number.
         self.link("dev/infiniband/rdma_cm", "/dev/null");
     }
 
@@ -146,12 +146,12 @@ impl DoctorFixture {
         }
     }
 
-    /// A file of a PF's.
+    /// Writes a file of the first PF.
     fn pci(&self, name: &str, text: &str) {
         self.put(&format!("sys/bus/pci/devices/{PF0}/{name}"), text);
     }
 
-    /// A file of the first device's port.
+    /// Writes a file of the first device's port.
     fn port(&self, name: &str, text: &str) {
         self.put(&format!("sys/class/infiniband/mlx5_0/ports/1/{name}"), text);
     }
@@ -170,7 +170,7 @@ impl DoctorFixture {
     }
 }
 
-/// The fault, and what is found beside what a healthy tree has.
+/// The findings in addition to those of a healthy tree, and the function that plants the fault.
 type PlantedFault = (&'static [&'static str], fn(&DoctorFixture));
 
 const FAULTS: [PlantedFault; 38] = [
@@ -191,8 +191,8 @@ const FAULTS: [PlantedFault; 38] = [
     }),
     (&["info rdma-mode-initramfs /boot/initrd.img-6.12.0-tree"], |tree| {
         tree.put("boot/initrd.img-6.12.0-tree", "");
-        let made = fs::File::open(tree.path("boot/initrd.img-6.12.0-tree")).unwrap();
-        made.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000)).unwrap();
+        let initrd = fs::File::open(tree.path("boot/initrd.img-6.12.0-tree")).unwrap();
+        initrd.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000)).unwrap();
         tree.put("etc/modprobe.d/ib_core.conf", "options ib_core netns_mode=1\n");
     }),
     (&["error exclusive-cannot-move mlx5_0"], |tree| {
@@ -306,7 +306,7 @@ const FAULTS: [PlantedFault; 38] = [
 ];
 
 #[test]
-fn a_healthy_tree_has_neither_error_nor_warning_and_says_what_was_not_examined() {
+fn a_healthy_tree_has_neither_error_nor_warning_and_lists_what_was_not_examined() {
     let found = DoctorFixture::new().found();
     assert!(found.iter().all(|finding| finding.starts_with("info")), "{found:?}");
     let kernel = "info not-examined data from netlink (addresses, drivers of software devices)";
@@ -314,21 +314,21 @@ fn a_healthy_tree_has_neither_error_nor_warning_and_says_what_was_not_examined()
 }
 
 #[test]
-fn each_fault_of_a_tree_is_named_and_no_other() {
+fn each_fault_of_a_tree_is_reported_and_no_other() {
     let healthy = DoctorFixture::new().found();
     for (expected, plant) in FAULTS {
         let tree = DoctorFixture::new();
         plant(&tree);
         let mut found = tree.found();
         found.retain(|finding| !healthy.contains(finding));
-        // What is good to know may change with any of it.
+        // Other findings of severity info may change with any fault.
         found.retain(|finding| !finding.starts_with("info") || expected.contains(&finding.as_str()));
         assert_eq!(found, expected);
     }
 }
 
 #[test]
-fn every_kind_of_finding_is_listed_and_may_be_asked_for() {
+fn every_kind_of_finding_is_listed_and_can_be_selected() {
     let list = cli::silkrail("doctor --list").ended(0).stdout;
     let tree = DoctorFixture::new();
     tree.port("state", "1: DOWN");
@@ -345,7 +345,7 @@ fn every_kind_of_finding_is_listed_and_may_be_asked_for() {
 }
 
 #[test]
-fn a_tree_with_nothing_in_it_is_no_healthy_node() {
+fn an_empty_tree_is_not_a_healthy_node() {
     let empty = tempfile::tempdir().unwrap();
     let text = cli::silkrail(&format!("doctor --root {}", empty.path().display())).ended(6).stdout;
     assert!(text.contains("[rdma-unknown]") && text.contains("[not-examined]"), "{text}");

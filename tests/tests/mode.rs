@@ -1,5 +1,5 @@
-//! `silkrail mode` and `silkrail apply` on a tree of files that looks like a node's: what no machine here can be. On a real
-//! kernel with RDMA: `tests/tests/lab/cli.rs`.
+//! `silkrail mode` and `silkrail apply` on a tree of files that simulates a node in states that no test machine has. For a
+//! real kernel with RDMA see `tests/tests/lab/cli.rs`.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -55,7 +55,7 @@ fn modules() -> String {
 
 /// study case B10.
 #[test]
-fn the_kernels_command_line_wins_and_that_is_said() {
+fn the_kernels_command_line_takes_precedence_and_is_reported() {
     let node = ModeFixture::new();
     node.put("proc/cmdline", "quiet ib_core.netns_mode=1\n");
     let ran = node.silkrail("mode set exclusive --persist").ended(10);
@@ -65,17 +65,17 @@ fn the_kernels_command_line_wins_and_that_is_said() {
 
 /// study case B11.
 #[test]
-fn for_a_built_in_core_the_kernel_argument_is_named_and_no_file_made() {
+fn for_a_built_in_core_the_kernel_argument_is_reported_and_no_file_is_written() {
     let node = ModeFixture::new();
     node.put(&format!("{}/modules.builtin", modules()), "kernel/drivers/infiniband/core/ib_core.ko\n");
     let ran = node.silkrail("mode set exclusive --persist").ended(10);
     assert!(ran.stdout.contains("ib_core.netns_mode=0") && ran.stdout.contains("grubby"), "{ran:?}");
-    assert_eq!(node.setting(), None, "a file would help nobody");
+    assert_eq!(node.setting(), None, "a file would have no effect");
 }
 
-/// study case B12; whoever loads the module reads the file.
+/// study case B12; modprobe reads the file when it loads the module.
 #[test]
-fn a_core_that_is_not_loaded_gets_its_mode_when_it_is() {
+fn a_core_that_is_not_loaded_gets_its_mode_at_load() {
     let node = ModeFixture::new();
     let ran = node.silkrail("mode set exclusive --persist --json").ended(0).json();
     assert_eq!((&ran["outcome"], &ran["persisted"]["changed"]), (&json!("at-load"), &json!(true)));
@@ -85,7 +85,7 @@ fn a_core_that_is_not_loaded_gets_its_mode_when_it_is() {
 
 /// study case B13.
 #[test]
-fn a_node_without_rdma_is_told_so_and_stays_as_it_is() {
+fn a_node_without_rdma_is_an_error_and_nothing_is_changed() {
     let node = ModeFixture::new();
     node.put(&format!("{}/modules.dep", modules()), "kernel/fs/ext4.ko:\n");
     let ran = node.silkrail("mode set exclusive --persist").ended(4);
@@ -95,7 +95,7 @@ fn a_node_without_rdma_is_told_so_and_stays_as_it_is() {
 
 /// study case B14.
 #[test]
-fn an_initramfs_that_may_have_the_old_setting_is_named_with_the_command() {
+fn an_initramfs_that_may_have_the_old_setting_is_reported_with_the_command() {
     let node = ModeFixture::new();
     let release = modules().rsplit('/').next().unwrap().to_owned();
     node.put(&format!("boot/initrd.img-{release}"), "");
@@ -106,7 +106,7 @@ fn an_initramfs_that_may_have_the_old_setting_is_named_with_the_command() {
 
 /// study case B21.
 #[test]
-fn in_another_network_namespace_it_refuses() {
+fn commands_are_refused_in_another_network_namespace() {
     let node = ModeFixture::new();
     fs::remove_file(node.path("proc/self/ns/net")).unwrap();
     symlink("net:[4026532999]", node.path("proc/self/ns/net")).unwrap();
@@ -119,9 +119,9 @@ fn in_another_network_namespace_it_refuses() {
     assert_eq!(node.setting(), None);
 }
 
-/// study case B18: what cannot be kept is not done either.
+/// study case B18: a mode that cannot be persisted is not set either.
 #[test]
-fn a_read_only_etc_is_named() {
+fn a_read_only_etc_is_reported() {
     let node = ModeFixture::new();
     fs::create_dir(node.path("etc")).unwrap();
     let etc = node.path("etc");
@@ -132,14 +132,14 @@ fn a_read_only_etc_is_named() {
         node.0.path().display()
     );
     let output = Command::new("unshare").args(["--mount", "sh", "-c", &script]).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("etc/modprobe.d") && said.contains("Read-only file system"), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("etc/modprobe.d") && stderr.contains("Read-only file system"), "{stderr}");
 }
 
 /// study case B23.
 #[test]
-fn two_at_once_leave_one_whole_file() {
+fn two_concurrent_calls_leave_one_complete_file() {
     let node = ModeFixture::new();
     std::thread::scope(|scope| {
         for mode in ["exclusive", "shared"] {
@@ -155,7 +155,7 @@ fn two_at_once_leave_one_whole_file() {
     assert_eq!(fs::read_dir(node.path("etc/modprobe.d")).unwrap().count(), 1);
 }
 
-/// study case B20: strace sees nothing that writes, makes or removes anything.
+/// study case B20: no system call writes, creates or removes a file.
 #[test]
 fn a_dry_run_writes_nothing() {
     let node = ModeFixture::new();

@@ -1,4 +1,4 @@
-//! What `silkrail` gives to shells and to `man`, read by these.
+//! Shell completion and manual pages of `silkrail`, read by the shell and by groff.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -20,7 +20,7 @@ fn bash_completes_the_commands() {
 }
 
 #[test]
-fn every_shell_gets_every_command_and_no_other_shell_is_known() {
+fn completion_has_every_command_for_bash_zsh_and_fish() {
     for shell in ["bash", "zsh", "fish"] {
         let text = silkrail(&format!("completion {shell}")).ended(0).stdout;
         for word in ["install", "uninstall", "completion", "dry-run"] {
@@ -31,7 +31,7 @@ fn every_shell_gets_every_command_and_no_other_shell_is_known() {
 }
 
 #[test]
-fn manual_pages_are_read_without_a_warning() {
+fn manual_pages_are_formatted_without_a_warning() {
     let directory = tempfile::tempdir().unwrap();
     silkrail(&format!("man {}", directory.path().display())).ended(0);
     let pages: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path()).collect();

@@ -1,4 +1,4 @@
-//! What an ADD changes on the node.
+//! The changes that an ADD makes on the node.
 #![warn(clippy::wildcard_enum_match_arm)]
 
 use std::fmt;
@@ -10,23 +10,23 @@ use state::claim::DeviceClaim;
 
 use crate::{device_move::DeviceMove, pod_map_update::PodMapUpdate};
 
-/// A change on the node.
+/// A change on the node, as the journal records it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RdmaChange {
     /// The function's RDMA device was claimed.
     Claim(DeviceClaim),
-    /// A device was moved.
+    /// A device was moved to the pod.
     Move(DeviceMove),
-    /// The attachment's entry in the pod map says so.
+    /// The device was added to the attachment's entry in the pod map.
     Described(PodMapUpdate),
 }
 
 impl RdmaChange {
-    /// Looks whether what was moved is in this pod.
+    /// Checks that a device that was moved is in this pod.
     ///
     /// # Errors
-    /// That it is not.
+    /// If it is not.
     pub fn require_in_netns(&self, pod: &NetNs) -> Result<(), Error> {
         match self {
             Self::Move(device_move) => device_move.require_in_netns(pod),

@@ -1,8 +1,8 @@
-//! RDMA devices that have other numbers than whoever hands them out has seen.
+//! RDMA devices whose character devices have other numbers than the device plugin has read.
 //!
-//! A device plugin reads the numbers of a device's character devices once, and the kubelet keeps what it was told for as
-//! long as the pod lives. Where a device came home with other numbers, in spite of everything, that is written down: the
-//! next pod does not start with a character device that is another's. It is forgotten when the numbers are right again.
+//! A device plugin reads the numbers of a device's character devices once, and kubelet keeps them for the lifetime of the
+//! pod. If a device returns to the host with other numbers, a record of it is written, so that the next pod does not start
+//! with the character device of another RDMA device. The record is removed when the numbers are correct again.
 
 use std::path::PathBuf;
 
@@ -20,26 +20,26 @@ use crate::{error::ExclusiveError, move_guard::MoveGuard};
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RenumberedDevice {
     boot_id: String,
-    /// The kernel's number for the device: one that was registered anew is seen anew.
+    /// The index of the RDMA device; a device that was registered again has another one and new numbers.
     index: u32,
     device: String,
     char_devices: CharDevices,
 }
 
 impl RenumberedDevice {
-    /// What is known of a device of a function; `None` if nothing is wrong with it.
+    /// Returns the record of a device; `None` if its numbers are correct.
     ///
     /// # Errors
-    /// If it is there and cannot be read.
+    /// If the record exists and cannot be read.
     pub(crate) fn find(node: &Node, function: &Function, device: &Device) -> Result<Option<Self>, Error> {
         let Some(bytes) = statefile::read(&path(node, function, device.index))? else { return Ok(None) };
-        let noted: Option<Self> = serde_json::from_slice(&bytes).ok();
+        let record: Option<Self> = serde_json::from_slice(&bytes).ok();
         let boot_id = journal::boot_id()?;
-        Ok(noted.filter(|noted| noted.boot_id == boot_id && noted.index == device.index))
+        Ok(record.filter(|record| record.boot_id == boot_id && record.index == device.index))
     }
 
-    /// The numbers that the device should have.
-    pub(crate) fn rightful(&self) -> &CharDevices {
+    /// Returns the character devices that the device should have.
+    pub(crate) fn expected(&self) -> &CharDevices {
         &self.char_devices
     }
 
@@ -49,7 +49,7 @@ impl RenumberedDevice {
         device: &Device,
         char_devices: &CharDevices,
     ) -> Result<(), Error> {
-        let noted = Self {
+        let record = Self {
             boot_id: journal::boot_id()?.into(),
             index: device.index,
             device: device.name.clone(),
@@ -58,24 +58,24 @@ impl RenumberedDevice {
         node.state.make_dir(DIR)?;
         let path = path(node, function, device.index);
         let encode = |e: serde_json::Error| statefile::Error::Io {
-            operation: "encode what is to be written to",
+            operation: "encode the content of",
             path: path.clone(),
             source: e.into(),
         };
-        let bytes = serde_json::to_vec(&noted).map_err(encode)?;
+        let bytes = serde_json::to_vec(&record).map_err(encode)?;
         Ok(statefile::replace(&path, 0o600, &bytes)?)
     }
 }
 
 const DIR: &str = "renumbered";
 
-/// Where it is written down. A function's text is a file name: it was checked when it was parsed.
+/// Returns the file of a record. A function's text is a valid file name: it was checked when it was parsed.
 fn path(node: &Node, function: &Function, index: u32) -> PathBuf {
     node.state.root().join(DIR).join(format!("{function}-{index}"))
 }
 
-/// Gives a device that is at home the numbers that it should have, if the kernel can be brought to it, and remembers
-/// them if not. Returns those that it has.
+/// Restores the numbers of a device that is on the host, if the kernel assigns them to it, else writes a record. Returns
+/// the character devices that it has.
 ///
 /// # Errors
 /// If sysfs or the state directory cannot be read or written.
@@ -83,42 +83,42 @@ pub(crate) fn restore_numbers(
     node: &Node,
     function: &Function,
     device: &Device,
-    rightful: &CharDevices,
-    _turn: &MoveGuard,
+    expected: &CharDevices,
+    _guard: &MoveGuard,
 ) -> Result<CharDevices, Error> {
     let mut now = CharDevices::of(&node.sysfs, function, &device.name)?;
-    if !now.matches(rightful) && now.predict_after_move(&node.sysfs)?.matches(rightful) {
+    if !now.matches(expected) && now.predict_after_move(&node.sysfs)?.matches(expected) {
         move_again(node, device)?;
         now = CharDevices::of(&node.sysfs, function, &device.name)?;
-        info!(device = %device.name, %now, "moved once more for the sake of its numbers");
+        info!(device = %device.name, %now, "moved an RDMA device again to restore the numbers of its character devices");
     }
-    if now.matches(rightful) {
+    if now.matches(expected) {
         statefile::remove(&path(node, function, device.index))?;
     } else {
         error!(
-            device = %device.name, %now, %rightful,
-            "the RDMA device has other numbers than before: restart the device plugin, for it hands out the former"
+            device = %device.name, %now, %expected,
+            "the RDMA device has other numbers than before: restart the device plugin, which still uses the former ones"
         );
-        RenumberedDevice::write(node, function, device, rightful)?;
+        RenumberedDevice::write(node, function, device, expected)?;
     }
     Ok(now)
 }
 
-/// Moves a device of this namespace to one that nobody else knows, and home again: it then has the lowest numbers that
-/// are free. If this process is killed in between, the namespace dies, and the kernel brings the device home.
+/// Moves a device of this namespace to a new, unnamed one, and back: it then has the lowest numbers that are free. If this
+/// process is killed in between, the kernel deletes that namespace and returns the device.
 fn move_again(node: &Node, device: &Device) -> Result<(), Error> {
-    let (home, aside) = (NetNs::current()?, NetNs::make()?);
+    let (host, temporary) = (NetNs::current()?, NetNs::make()?);
     let find = |inside: &Handle| inside.find_device_by_index(device.index);
     let moved = node
         .rdma()?
-        .move_device(device, &aside)
-        .and_then(|()| rdma::move_device_from(&aside, find, &home).map(drop));
-    // It has been moved before, so it can be. A failure leaves it as it was, or to the kernel.
-    moved.unwrap_or_else(|error| warn!(device = %device.name, %error, "could not be moved once more"));
+        .move_device(device, &temporary)
+        .and_then(|()| rdma::move_device_from(&temporary, find, &host).map(drop));
+    // It has been moved before, so its driver supports it. After a failure it is unchanged, or the kernel returns it.
+    moved.unwrap_or_else(|error| warn!(device = %device.name, %error, "failed to move an RDMA device again"));
     Ok(())
 }
 
-/// The error of a device whose numbers are not those that a container was given.
+/// Returns the error of a device whose numbers are not those that a container has.
 pub(crate) fn refusal(
     node: &Node,
     function: &Function,
@@ -136,7 +136,7 @@ pub(crate) fn refusal(
     .into()
 }
 
-/// The error of a device that would lose its numbers if it were moved now.
+/// Returns the error of a device that would get other numbers if it were moved now.
 pub(crate) fn gap(function: &Function, device: &Device, is: &CharDevices, then: &CharDevices) -> Error {
     ExclusiveError::LowerNumbersFree {
         device: device.name.clone(),

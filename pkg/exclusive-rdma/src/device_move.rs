@@ -1,4 +1,4 @@
-//! An RDMA device into the pod and home again, as a change that can be taken back.
+//! The move of an RDMA device to the pod, as a change that can be reverted.
 
 use std::{
     fmt,
@@ -23,43 +23,43 @@ use crate::{
     move_guard::MoveGuard,
 };
 
-/// How long DEL waits for a device to come home from a namespace that died: the kernel does that in the
-/// background, in a tenth of a second when it is idle.
+/// How long DEL waits for a device to return from a namespace that was deleted. The kernel returns it in the background,
+/// within 0.1 s if it is idle.
 const DEL_RETURN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How often it is looked whether a device came home under a name that sysfs cannot show, and after how long it is looked for
-/// in other namespaces.
+/// The interval of checks for a device that returned under a name that sysfs cannot show, and the delay before other
+/// namespaces are searched.
 const UNREADABLE_NAME_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How long a device that came home may be without one of its character devices: the kernel gives it back to one client
-/// after another.
+/// How long a device that has returned may lack one of its character devices: the kernel adds its clients one after
+/// another.
 const CHAR_DEVICES_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// An RDMA device was moved into a pod. It is known again by its name, which no other device of the kernel has,
-/// or by its index, for a pod may rename it; and by its GUID.
+/// The change that an RDMA device was moved to a pod. It is identified by its name, which is unique in the kernel, or by
+/// its index, because a pod may rename it; and by its node GUID.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceMove {
     owner: Attachment,
     function: Function,
     device: String,
-    /// Not known of a device that another program moved.
+    /// Unknown for a device that the Go plugin moved.
     index: Option<u32>,
-    /// Nor is this.
+    /// Unknown for a device that the Go plugin moved.
     node_guid: Option<String>,
-    /// Whether it moderated completions by itself.
+    /// Whether adaptive moderation of completions was on (`RDMA_NLDEV_ATTR_DEV_DIM`).
     #[serde(default)]
     adaptive_moderation: Option<bool>,
     netns: PathBuf,
-    /// Absent if that namespace was gone when this was written down.
+    /// `None` if that namespace was already gone when this was recorded.
     netns_id: Option<NetNsId>,
-    /// The numbers it had before it was moved.
+    /// The character devices before the move.
     #[serde(default)]
     char_devices: CharDevices,
 }
 
 impl DeviceMove {
-    /// The move that an ADD will make.
+    /// Returns the move that an ADD will make.
     pub(crate) fn of(
         request: &AddRequest<'_>,
         function: &Function,
@@ -80,7 +80,7 @@ impl DeviceMove {
         }
     }
 
-    /// The move that another program made, by what it noted.
+    /// Returns the move that the Go plugin made, by the state that it saved.
     pub fn from_go_state(owner: &Attachment, function: &Function, device: &str, pod: Option<&NetNs>) -> Self {
         Self {
             owner: owner.clone(),
@@ -95,7 +95,7 @@ impl DeviceMove {
         }
     }
 
-    /// Moves the device into the pod, and sees that it has its numbers there.
+    /// Moves the device to the pod, and checks that its character devices have the same numbers.
     ///
     /// # Errors
     /// If the kernel refuses, or the device has other numbers afterwards.
@@ -104,7 +104,7 @@ impl DeviceMove {
         node: &Node,
         device: &Device,
         pod: &NetNs,
-        _turn: &MoveGuard,
+        _guard: &MoveGuard,
     ) -> Result<(), Error> {
         node.rdma()?.move_device(device, pod).map_err(refused)?;
         let now = CharDevices::of(&node.sysfs, &self.function, &device.name)?;
@@ -114,7 +114,7 @@ impl DeviceMove {
         Err(refusal(node, &self.function, device, &now, &self.char_devices))
     }
 
-    /// The device, if it is in the handle's namespace.
+    /// Returns the device, if it is in the handle's namespace.
     fn find(&self, rdma: &Handle) -> Result<Option<Device>, rdma::Error> {
         let found = match self.index {
             Some(index) => rdma.find_device_by_index(index)?,
@@ -123,7 +123,7 @@ impl DeviceMove {
         Ok(found.filter(|device| self.is(device)))
     }
 
-    /// The device, if it is in the pod.
+    /// Returns the device, if it is in the pod.
     fn find_in(&self, pod: &NetNs) -> Result<Option<Device>, Error> {
         match rdma::Handle::open_in(pod) {
             Err(rdma::Error::NoRdma) => Ok(None),
@@ -132,16 +132,16 @@ impl DeviceMove {
     }
 
     fn is(&self, device: &Device) -> bool {
-        let is_called = device.name == self.device || self.index == Some(device.index);
-        is_called && self.node_guid.as_ref().is_none_or(|guid| device.node_guid.to_string() == *guid)
+        let is_identified = device.name == self.device || self.index == Some(device.index);
+        is_identified && self.node_guid.as_ref().is_none_or(|guid| device.node_guid.to_string() == *guid)
     }
 
-    /// The pod's namespace, if it lives. Another one under the same path is not it.
+    /// Opens the pod's namespace; `None` if it is gone or if its path names another one.
     fn pod(&self) -> Result<Option<NetNs>, Error> {
         self.netns_id.map_or(Ok(None), |id| plugin_runtime::find_netns(&self.netns, id))
     }
 
-    /// Brings the device home under its name and with its numbers, unless it is another attachment's by now.
+    /// Returns the device to the host with its name and numbers, unless it belongs to another attachment by now.
     pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
         if claim::is_claimed_by_other(
             &node.state,
@@ -152,30 +152,30 @@ impl DeviceMove {
         )? {
             return Ok(());
         }
-        let mut left_restored = false;
+        let mut is_restored = false;
         if !self.is_in_host_sysfs(node) {
             match self.pod()? {
-                Some(pod) => left_restored = self.move_to_host(node, &pod)?,
+                Some(pod) => is_restored = self.move_to_host(node, &pod)?,
                 None => self.wait_on_host(node)?,
             }
         }
         match self.name_on_host(node)? {
-            Some(name) if name == self.device && left_restored => self.restore_numbers_or_record(node),
+            Some(name) if name == self.device && is_restored => self.restore_numbers_or_record(node),
             Some(_) => self.restore(node).and_then(|()| self.restore_numbers_or_record(node)),
             None => Ok(()),
         }
     }
 
-    /// Whether sysfs shows the device at home under its name.
+    /// Whether sysfs lists the device on the host under its name.
     fn is_in_host_sysfs(&self, node: &Node) -> bool {
         node.sysfs.rdma_devices(&self.function).is_ok_and(|names| names.contains(&self.device))
     }
 
-    /// The name the device has at home, if it is there.
+    /// Returns the name of the device on the host, if it is there.
     ///
     /// # Kernel
-    /// A pod may have called it `..` or `a/b`: then sysfs does not show it, or shows no device of the node at all
-    /// (`EIO`). So sysfs is believed where it shows the device under its name, and asked for no other.
+    /// A pod may have renamed it to `..` or `a/b`: then sysfs does not show it, or does not show any device of the node
+    /// (`EIO`). So sysfs is only used to find the device under its original name.
     fn name_on_host(&self, node: &Node) -> Result<Option<String>, Error> {
         if self.is_in_host_sysfs(node) {
             return Ok(Some(self.device.clone()));
@@ -197,8 +197,8 @@ impl DeviceMove {
         Ok(devices.into_iter().find(|device| self.is(device)))
     }
 
-    /// Moves the device home, and says whether it did. One that is not in its living pod came home by itself, was
-    /// registered anew, or somebody has taken it.
+    /// Moves the device to the host. Returns whether it did: a device that is not in its pod may have returned already, or
+    /// was registered again, or was moved by another process.
     fn move_to_host(&self, node: &Node, pod: &NetNs) -> Result<bool, Error> {
         if !node.sysfs.has_rdma()? {
             return Ok(false);
@@ -209,36 +209,36 @@ impl DeviceMove {
         if self.name_on_host(node)?.is_some() { Ok(false) } else { self.move_to_host_from_any(node) }
     }
 
-    /// Moves the device home from wherever the pod moved it on to, if it is in a namespace that something holds.
+    /// Searches all namespaces in use for the device, which the pod may have moved on, and moves it to the host.
     fn move_to_host_from_any(&self, node: &Node) -> Result<bool, Error> {
         for netns in other_netns()? {
-            // One that ends meanwhile gives the device back by itself.
+            // If the namespace ends meanwhile, the kernel returns the device.
             if self.find_in(&netns).is_ok_and(|device| device.is_some()) {
-                warn!(device = %self.device, netns = %netns.id(), "the pod moved the RDMA device on to another namespace");
+                warn!(device = %self.device, netns = %netns.id(), "the pod moved the RDMA device to another network namespace");
                 return self.move_to_host_from(node, &netns);
             }
         }
         Ok(false)
     }
 
-    /// Moves the device home as it was, if it is in that namespace.
+    /// Restores the device's name and moves it to the host, if it is in that namespace.
     fn move_to_host_from(&self, node: &Node, pod: &NetNs) -> Result<bool, Error> {
-        let home = NetNs::current()?;
-        let _turn = MoveGuard::acquire(node, &self.function)?;
+        let host = NetNs::current()?;
+        let _guard = MoveGuard::acquire(node, &self.function)?;
         let named = |rdma: &Handle| {
             let found = self.find(rdma)?;
             found.map(|device| self.restore_name_and_moderation(rdma, device)).transpose()
         };
-        match rdma::move_device_from(pod, named, &home) {
+        match rdma::move_device_from(pod, named, &host) {
             Err(MoveError::NoSuchDevice { .. } | MoveError::Other(rdma::Error::NoRdma)) => Ok(false),
             moved => moved.map(|_| true).map_err(refused),
         }
     }
 
-    /// Waits for the function's devices, all of which are on their way: one that was registered anew is not known
-    /// again.
+    /// Waits until the function's devices have returned. All of them, because a device that was registered again cannot
+    /// be identified.
     fn wait_on_host(&self, node: &Node) -> Result<(), Error> {
-        // Without its function, or its driver, there is no device to wait for.
+        // Without the function or its driver, there is no device to wait for.
         if !node.sysfs.has(&self.function)?
             || node.sysfs.driver(&self.function)?.is_none()
             || !node.sysfs.has_rdma()?
@@ -246,10 +246,10 @@ impl DeviceMove {
             return Ok(());
         }
         let rdma = node.rdma()?;
-        let deadline = node.budget.until("an RDMA device on its way home", DEL_RETURN_TIMEOUT);
-        let mut fetched = false;
+        let deadline = node.budget.until("an RDMA device to return to the host", DEL_RETURN_TIMEOUT);
+        let mut searched = false;
         let returned = loop {
-            // Under an odd name it is at home, and does not show or spoils the list.
+            // On the host under an invalid name, it is missing in sysfs or makes the list unreadable.
             if self.find(rdma)?.is_some() {
                 return Ok(());
             }
@@ -258,9 +258,9 @@ impl DeviceMove {
                 Err(rdma::Error::NotReturned { function, .. }) if deadline.has_passed() => {
                     break Err(rdma::Error::NotReturned { function, within: deadline.waited() });
                 }
-                Err(rdma::Error::NotReturned { .. }) if !fetched => {
+                Err(rdma::Error::NotReturned { .. }) if !searched => {
                     self.move_to_host_from_any(node)?;
-                    fetched = true;
+                    searched = true;
                 }
                 Err(rdma::Error::NotReturned { .. }) => {}
                 Err(error) if self.find(rdma)?.is_none() => break Err(error),
@@ -269,7 +269,7 @@ impl DeviceMove {
             }
         };
         match returned {
-            // The driver's RDMA part is not loaded any more: no user-space access is left of the device either.
+            // The driver's RDMA part is not loaded any more: the device has no uverbs device either.
             Err(rdma::Error::NotReturned { .. }) if node.sysfs.uverbs(&self.function)?.is_empty() => {
                 warn!(device = %self.device, function = %self.function, "the RDMA device is gone");
                 Ok(())
@@ -283,7 +283,7 @@ impl DeviceMove {
         Ok(self.restore_name_and_moderation(node.rdma()?, device).map(drop)?)
     }
 
-    /// A device of the handle's namespace with the name and the setting that it had.
+    /// Restores name and adaptive moderation of a device in the handle's namespace.
     fn restore_name_and_moderation(&self, rdma: &Handle, device: Device) -> Result<Device, rdma::Error> {
         if let Some(on) = self.adaptive_moderation.filter(|on| device.adaptive_moderation == Some(!on)) {
             rdma.set_adaptive_moderation(&device, on)?;
@@ -291,33 +291,33 @@ impl DeviceMove {
         self.restore_name(rdma, device)
     }
 
-    /// Gives a device of the handle's namespace the name that it had. One that is taken is no reason to keep a pod from
-    /// going, for the device works under any; but it comes home under none that spoils sysfs for all.
+    /// Restores the name of a device in the handle's namespace. If that is taken, DEL succeeds anyway, because the device
+    /// works under any name; but a name that makes sysfs unreadable is replaced by `rdmaN`.
     fn restore_name(&self, rdma: &Handle, device: Device) -> Result<Device, rdma::Error> {
         if device.name == self.device {
             return Ok(device);
         }
-        let harmless = if is_file_name(&device.name) { None } else { Some(format!("rdma{}", device.index)) };
-        for name in [Some(&self.device), harmless.as_ref()].into_iter().flatten() {
+        let fallback = if is_file_name(&device.name) { None } else { Some(format!("rdma{}", device.index)) };
+        for name in [Some(&self.device), fallback.as_ref()].into_iter().flatten() {
             match rdma.rename_device(&device, name) {
-                Err(error) if error.is_exists() => warn!(%name, "an RDMA device's former name is taken"),
+                Err(error) if error.is_exists() => warn!(%name, "the former name of an RDMA device is taken"),
                 renamed => return renamed.map(|()| Device { name: name.clone(), ..device }),
             }
         }
         Ok(device)
     }
 
-    /// Sees that the device has the numbers that it had before the ADD. That it cannot have them is no reason to keep a
-    /// pod from going; it is remembered for the next one.
+    /// Restores the numbers that the device had before the ADD. If that fails, DEL succeeds anyway, and a record is kept
+    /// for the next ADD.
     fn restore_numbers_or_record(&self, node: &Node) -> Result<(), Error> {
         if self.char_devices.is_empty() || self.has_its_numbers(node)? {
             return Ok(());
         }
-        // One that was registered anew has numbers of its own.
+        // A device that was registered again has new numbers.
         let device = self.find_on_host(node)?.filter(|device| self.index == Some(device.index));
         let Some(device) = device else { return Ok(()) };
-        let turn = MoveGuard::acquire(node, &self.function)?;
-        restore_numbers(node, &self.function, &device, &self.char_devices, &turn).map(drop)
+        let guard = MoveGuard::acquire(node, &self.function)?;
+        restore_numbers(node, &self.function, &device, &self.char_devices, &guard).map(drop)
     }
 
     fn has_its_numbers(&self, node: &Node) -> Result<bool, Error> {
@@ -331,10 +331,10 @@ impl DeviceMove {
         }
     }
 
-    /// Looks whether the device is in this pod.
+    /// Checks that the device is in this pod.
     ///
     /// # Errors
-    /// That it is not.
+    /// If it is not.
     pub(crate) fn require_in_netns(&self, pod: &NetNs) -> Result<(), Error> {
         if self.find_in(pod)?.is_some() {
             return Ok(());
@@ -342,10 +342,10 @@ impl DeviceMove {
         Err(ExclusiveError::NotInPod(self.device.clone()).into())
     }
 
-    /// Looks whether the device is in the pod, with the numbers that it had before.
+    /// Checks that the device is in the pod, with the numbers that it had before.
     ///
     /// # Errors
-    /// How it differs.
+    /// The difference.
     pub(crate) fn verify(&self, node: &Node) -> Result<(), Error> {
         let there = self.pod()?.map_or(Ok(None), |pod| self.find_in(&pod))?;
         let Some(device) = there else {
@@ -362,7 +362,7 @@ impl DeviceMove {
     }
 }
 
-/// Whether a device of that name can be listed and found in sysfs by everybody.
+/// Whether a device of that name can be listed and found in sysfs.
 fn is_file_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', char::REPLACEMENT_CHARACTER])
 }

@@ -10,13 +10,13 @@ use sysfs::DetachedSysfs;
 use crate::error::ExclusiveError;
 
 /// Waits until the pod's processes can use a device that is in the pod: its port is active, the pod's addresses are
-/// GIDs of it, and its character devices are there.
+/// GIDs of it, and its character devices exist.
 ///
-/// The kernel tells nobody but open uverbs contexts about a new GID, and opening one takes a driver's own library: so it
-/// is asked, first often, then every 20 ms.
+/// The kernel notifies only open uverbs contexts about a new GID, and opening one needs the driver's library. So this
+/// polls, first often, then every 20 ms.
 ///
 /// # Errors
-/// What is missing when the time is over.
+/// What is missing when the timeout expires.
 pub(crate) fn wait(
     node: &Node,
     pod: &NetNs,
@@ -25,21 +25,21 @@ pub(crate) fn wait(
     addresses: &[IpAddr],
     timeout: Duration,
 ) -> Result<(), Error> {
-    let look = ReadyCheck { inside: PodSysfs::of(pod)?, device, char_devices, addresses };
+    let check = ReadyCheck { inside: PodSysfs::of(pod)?, device, char_devices, addresses };
     let deadline = node.budget.until("the pod's RDMA device to be ready", timeout);
-    let mut pause = Duration::from_millis(1);
+    let mut delay = Duration::from_millis(1);
     loop {
-        let Some(missing) = look.missing()? else { return Ok(()) };
+        let Some(missing) = check.missing()? else { return Ok(()) };
         if deadline.has_passed() {
             let waited = plugin_runtime::seconds(deadline.waited());
             return Err(ExclusiveError::NotReady { missing, waited }.into());
         }
-        thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(20));
+        thread::sleep(delay);
+        delay = (delay * 2).min(Duration::from_millis(20));
     }
 }
 
-/// What the pod sees.
+/// The RDMA devices and the sysfs of the pod's namespace.
 struct PodSysfs {
     rdma: Handle,
     sysfs: DetachedSysfs,
@@ -48,7 +48,7 @@ struct PodSysfs {
 impl PodSysfs {
     fn of(pod: &NetNs) -> Result<Self, Error> {
         let rdma = Handle::open_in(pod)?;
-        let failed = |source| Error::Wait { what: "the pod's GIDs (a view of its sysfs)", source };
+        let failed = |source| Error::Wait { what: "the pod's GIDs (mounting its sysfs)", source };
         let sysfs = pod.run(DetachedSysfs::mount)?.map_err(failed)?;
         Ok(Self { rdma, sysfs })
     }
@@ -62,7 +62,7 @@ struct ReadyCheck<'a> {
 }
 
 impl ReadyCheck<'_> {
-    /// What is not there yet; `None` if nothing is missing.
+    /// Describes the first thing that is missing; `None` if the device is ready.
     fn missing(&self) -> Result<Option<String>, Error> {
         let name = &self.device.name;
         let ports = self.inside.rdma.ports(self.device)?;
@@ -93,7 +93,7 @@ impl ReadyCheck<'_> {
     }
 }
 
-/// Whether a character device is where containers are given it from.
+/// Whether a character device exists in `/dev/infiniband`, from where containers get it.
 fn is_char_device(name: &str) -> bool {
     let file = Path::new("/dev/infiniband").join(name);
     fs::metadata(file).is_ok_and(|meta| meta.file_type().is_char_device())

@@ -1,4 +1,4 @@
-//! What can go wrong with an RDMA device of one pod, beside what can with any device.
+//! The errors of moving RDMA devices, besides those of [`rdma::Error`].
 
 use std::path::PathBuf;
 
@@ -6,25 +6,25 @@ use plugin_runtime::{Condition, PluginError};
 use rdma::{CharDevices, MoveError};
 use sysfs::Function;
 
-/// An RDMA device could not be moved, or is not where it was moved to.
+/// An RDMA device could not be moved, or CHECK found a difference.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExclusiveError {
-    /// The node is in the wrong mode.
+    /// The node is in shared RDMA mode.
     #[error(
         "RDMA subsystem namespace awareness mode is set to shared, expecting it to be set to exclusive, \
          invalid system configurations"
     )]
     ModeIsShared,
-    /// The kernel, or the driver, does not move the device.
+    /// The kernel or the driver refused to move the device.
     #[error(transparent)]
     Refused(MoveError),
     /// The pod requires RDMA, and its port or its GIDs were not ready in time.
     #[error("{missing} within {waited}")]
     NotReady { missing: String, waited: String },
-    /// The device's character devices are not those that a container was given.
+    /// The device's character devices are not those that a container has.
     #[error(
-        "RDMA device {device} of {function} has {is} and had {was}: the pod's containers were given the device nodes of the \
-         former numbers, which are another device's or nobody's now"
+        "RDMA device {device} of {function} has {is} and had {was}: the pod's containers have the device nodes of the \
+         former numbers, which now belong to another device or to none"
     )]
     Renumbered {
         device: String,
@@ -33,16 +33,16 @@ pub(crate) enum ExclusiveError {
         was: Box<CharDevices>,
         note: PathBuf,
     },
-    /// The device would have other character devices if it were moved.
+    /// The device would get other character devices by a move.
     #[error(
-        "RDMA device {device} of {function} has {is} and would have {then} in the pod: the kernel gives a device that moves \
-         the lowest numbers that are free, and lower ones are"
+        "RDMA device {device} of {function} has {is} and would have {then} in the pod: the kernel assigns the \
+         lowest numbers that are free to a device that moves, and lower ones are free"
     )]
     LowerNumbersFree { device: String, function: Function, is: Box<CharDevices>, then: Box<CharDevices> },
     /// CHECK: the device is not in the pod.
     #[error("RDMA device {0} is not in the pod")]
     NotInPod(String),
-    /// CHECK: the device was in the pod.
+    /// CHECK: the device is not in the pod's namespace any more, or that is gone.
     #[error("RDMA device {device} is not in the pod {} any more", netns.display())]
     Gone { device: String, netns: PathBuf },
     /// CHECK: the device has other character devices.
@@ -71,20 +71,20 @@ impl PluginError for ExclusiveError {
                     .into()
             }
             Self::NotReady { .. } => {
-                "the pod requires RDMA (rdma.require) and was not started without it; is the link's other end \
-                 up (`rdma link`), is the GID table full (/sys/class/infiniband/*/ports/*/gids)?"
+                "the pod requires RDMA (rdma.require) and was not started without it; check that the link's other end \
+                 is up (`rdma link`) and that the GID table is not full (/sys/class/infiniband/*/ports/*/gids)"
                     .into()
             }
             Self::Renumbered { note, .. } => format!(
-                "another program moved an RDMA device at the same time, or made or removed one (`(flock 9; \
-                 COMMAND) 9>>/sys/bus/pci/drivers_probe` keeps one out of our moves); restart the device plugin, so that it \
-                 reads the numbers anew, remove {} if it is there, and start the pod again",
+                "another program moved, created or removed an RDMA device at the same time (`(flock 9; \
+                 COMMAND) 9>>/sys/bus/pci/drivers_probe` prevents that); restart the device plugin, so that it \
+                 reads the numbers again, remove {} if it exists, and start the pod again",
                 note.display()
             ),
             Self::LowerNumbersFree { .. } => {
-                "nothing was changed; the pod's containers were given the device nodes of the former numbers. A driver \
-                 was unbound or VFs were removed: bind it again, or make the VFs anew; or remove all VFs, make them \
-                 anew and restart the device plugin"
+                "nothing was changed; the pod's containers have the device nodes of the current numbers. A driver \
+                 was unbound or VFs were removed: bind it again, or recreate the VFs; or remove all VFs, recreate them \
+                 and restart the device plugin"
                     .into()
             }
             Self::Refused(_) | Self::NotInPod(_) | Self::Gone { .. } | Self::OtherNumbers { .. } => String::new(),

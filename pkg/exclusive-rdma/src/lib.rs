@@ -1,8 +1,9 @@
-//! An RDMA device that one pod has to itself: into the pod, and home again.
+//! Moving an RDMA device to one pod, and returning it to the host.
 //!
-//! In exclusive mode an RDMA device is in one network namespace. Read [`RdmaAdd`] first; what it changes on the node is
-//! [`RdmaChange`]. The kernel gives a device that moves new numbers for its character devices, which a container has been
-//! given by then: [`move_guard`] sees to it that they are the same again, and [`char_device_numbers`] remembers those that are not.
+//! In exclusive mode an RDMA device is in one network namespace. Read [`RdmaAdd`] first; its changes on the node are
+//! [`RdmaChange`]. The kernel assigns new numbers to the character devices of a device that moves, but by then the device
+//! plugin has passed the old ones to a container. [`move_guard`] keeps the numbers the same, and [`char_device_numbers`]
+//! records devices for which that failed.
 
 #![forbid(unsafe_code)]
 
@@ -21,5 +22,5 @@ pub use device_move::DeviceMove;
 pub use rdma_add::{MovedDevice, RdmaAdd, require_exclusive_mode};
 pub use requirement::ExclusiveRdmaRequirement;
 
-/// The plugin whose only changes these are.
+/// The `type` of the plugin that makes only these changes.
 pub const PLUGIN: &str = "rdma";

@@ -1,4 +1,4 @@
-//! The pod map's entry says which RDMA device the pod has.
+//! Adding the RDMA device to the pod map's entry, as a change that can be reverted.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use podmap::{AttachMode, Entry, RdmaInfo};
 use rdma::{CharDevices, Device};
 use serde::{Deserialize, Serialize};
 
-/// The pod map's entry of an attachment was given its RDMA device.
+/// The change that the RDMA device was added to the pod map's entry of an attachment.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PodMapUpdate {
     attachment: Attachment,
@@ -16,14 +16,14 @@ pub struct PodMapUpdate {
 }
 
 impl PodMapUpdate {
-    /// What the entry that the chain's main plugin made is to say of a device; `None` if it made none.
+    /// Returns the change and the new entry; `None` if the chain's main plugin wrote none.
     pub(crate) fn of(
         node: &Node,
         attachment: &Attachment,
         device: &Device,
         char_devices: &CharDevices,
     ) -> Option<(Self, Entry)> {
-        // The map is a convenience: one that cannot be read is no reason for a pod not to start.
+        // The pod's network does not depend on the pod map, so the pod starts even if the entry cannot be read.
         let mut entry = pod_map_entry::read(node, attachment).ok()??;
         let before = entry.rdma.clone();
         set_rdma_info(&mut entry.rdma, device, char_devices);
@@ -35,7 +35,7 @@ impl PodMapUpdate {
         Ok(node.state.podmap().write(&self.attachment, entry)?)
     }
 
-    /// Writes what the entry said before. One that cannot be written is removed: nobody may take it for true.
+    /// Restores the former content of the entry. If that fails, the entry is removed, because it would be wrong.
     pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
         self.restore(node).or_else(|_| Ok(node.state.podmap().remove(&self.attachment)?))
     }
@@ -47,7 +47,7 @@ impl PodMapUpdate {
     }
 }
 
-/// Says which device a pod has to itself.
+/// Sets the exclusive RDMA device in the `rdma` part of an entry.
 pub(crate) fn set_rdma_info(rdma: &mut RdmaInfo, device: &Device, char_devices: &CharDevices) {
     rdma.mode = AttachMode::Exclusive;
     rdma.ibdev = Some(device.name.clone());

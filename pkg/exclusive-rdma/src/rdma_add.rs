@@ -1,4 +1,4 @@
-//! An ADD that gives a pod the RDMA devices of a function.
+//! An ADD that moves the RDMA devices of a function to a pod.
 
 use std::{
     net::IpAddr,
@@ -28,29 +28,29 @@ use crate::{
     pod_map_update::{PodMapUpdate, set_rdma_info},
 };
 
-/// How long a device may be on its way home from its former pod.
+/// How long a device may take to return from its former pod.
 const ADD_RETURN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long a device may be without its name in sysfs, while the kernel registers it anew.
+/// How long a device may be missing in sysfs while the kernel registers it.
 const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a number may be free because a device is being registered, or is moved by a program that takes no lock.
+/// How long a number may be free because a device is being registered, or moved by a program that does not take the lock.
 const FREE_NUMBER_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// An ADD whose preconditions hold.
+/// An ADD whose preconditions were checked.
 #[derive(Debug)]
 pub struct RdmaAdd<'a, 'r> {
-    /// The call.
+    /// The CNI request.
     pub request: &'a AddRequest<'r>,
-    /// The node.
+    /// The host side of the call.
     pub node: &'a Node,
-    /// The pod's namespace.
+    /// The pod's network namespace.
     pub pod: &'a NetNs,
-    /// Whose RDMA devices.
+    /// The PCI or auxiliary function whose RDMA devices are moved.
     pub function: &'a Function,
 }
 
-/// A device that is in the pod.
+/// A device that was moved to the pod.
 #[derive(Debug)]
 pub struct MovedDevice {
     device: Device,
@@ -58,14 +58,14 @@ pub struct MovedDevice {
 }
 
 impl MovedDevice {
-    /// Says in the pod map's entry which device the pod has.
+    /// Adds the device to an entry of the pod map.
     pub fn fill(&self, entry: &mut podmap::RdmaInfo) {
         set_rdma_info(entry, &self.device, &self.char_devices);
     }
 }
 
 impl RdmaAdd<'_, '_> {
-    /// Claims the function's RDMA devices and moves them into the pod.
+    /// Claims the function's RDMA devices and moves them to the pod.
     ///
     /// # Errors
     /// If another attachment has them, there are none, they cannot be moved, or their character devices would not have the
@@ -86,16 +86,16 @@ impl RdmaAdd<'_, '_> {
         devices.into_iter().map(|device| self.move_device(journal, device)).collect()
     }
 
-    /// Has the pod map's entry of the chain's main plugin say which device the pod has.
+    /// Adds the device to the pod map's entry, which the chain's main plugin wrote.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn update_pod_map(
         &self,
         journal: &mut Journal<RdmaChange>,
-        given: &[MovedDevice],
+        moved: &[MovedDevice],
     ) -> Result<(), Error> {
-        let Some(MovedDevice { device, char_devices }) = given.first() else { return Ok(()) };
+        let Some(MovedDevice { device, char_devices }) = moved.first() else { return Ok(()) };
         let described = PodMapUpdate::of(self.node, &self.request.attachment, device, char_devices);
         let Some((described, entry)) = described else { return Ok(()) };
         journal.record_and_apply(RdmaChange::Described(described.clone()), |_| {
@@ -103,18 +103,18 @@ impl RdmaAdd<'_, '_> {
         })
     }
 
-    /// Waits until the pod can use what it was given, if it is not to start before.
+    /// Waits until the pod can use the devices, if the configuration requires it.
     ///
     /// # Errors
-    /// What is missing when the time is over.
+    /// What is missing when the timeout expires.
     pub fn wait_until_ready(
         &self,
         need: ExclusiveRdmaRequirement,
-        given: &[MovedDevice],
+        moved: &[MovedDevice],
         addresses: &[IpAddr],
     ) -> Result<(), Error> {
         let ExclusiveRdmaRequirement::Ready(timeout) = need else { return Ok(()) };
-        given.iter().try_for_each(|MovedDevice { device, char_devices }| {
+        moved.iter().try_for_each(|MovedDevice { device, char_devices }| {
             device_ready::wait(self.node, self.pod, device, char_devices, addresses, timeout)
         })
     }
@@ -124,25 +124,25 @@ impl RdmaAdd<'_, '_> {
         C: NodeChange + From<RdmaChange>,
     {
         self.require_not_infiniband(&device)?;
-        let turn = MoveGuard::acquire(self.node, self.function)?;
-        let char_devices = self.char_devices(&device, &turn)?;
+        let guard = MoveGuard::acquire(self.node, self.function)?;
+        let char_devices = self.char_devices(&device, &guard)?;
         let device_move = DeviceMove::of(self.request, self.function, &device, self.pod, &char_devices);
         let (node, pod) = (self.node, self.pod);
         journal.record_and_apply(RdmaChange::Move(device_move.clone()).into(), |_| {
-            device_move.move_to_pod(node, &device, pod, &turn)
+            device_move.move_to_pod(node, &device, pod, &guard)
         })?;
-        info!(device = %device.name, function = %self.function, %char_devices, "moved");
+        info!(device = %device.name, function = %self.function, %char_devices, "moved an RDMA device to the pod");
         Ok(MovedDevice { device, char_devices })
     }
 
-    /// The numbers that a device has and will have in the pod.
-    fn char_devices(&self, device: &Device, turn: &MoveGuard) -> Result<CharDevices, Error> {
+    /// Returns the character devices of a device, which will have the same numbers in the pod.
+    fn char_devices(&self, device: &Device, guard: &MoveGuard) -> Result<CharDevices, Error> {
         let (node, function) = (self.node, self.function);
         let mut now = CharDevices::of(&node.sysfs, function, &device.name)?;
-        if let Some(noted) = RenumberedDevice::find(node, function, device)? {
-            now = restore_numbers(node, function, device, noted.rightful(), turn)?;
-            if !now.matches(noted.rightful()) {
-                return Err(refusal(node, function, device, &now, noted.rightful()));
+        if let Some(renumbered) = RenumberedDevice::find(node, function, device)? {
+            now = restore_numbers(node, function, device, renumbered.expected(), guard)?;
+            if !now.matches(renumbered.expected()) {
+                return Err(refusal(node, function, device, &now, renumbered.expected()));
             }
         }
         let deadline = Instant::now() + FREE_NUMBER_TIMEOUT;
@@ -158,19 +158,19 @@ impl RdmaAdd<'_, '_> {
         }
     }
 
-    /// The RDMA devices of the function that are at home, or about to be.
+    /// Returns the RDMA devices of the function, and waits for them if they are returning to the host.
     fn devices(&self) -> Result<Vec<Device>, Error> {
         let (node, function) = (self.node, self.function);
         if let Some(devices) = node.rdma()?.devices_on_host(&node.sysfs, function)? {
             return Ok(devices);
         }
-        // User-space access shows in every namespace. With it, a device is on its way home from a pod that is gone, or
-        // it could not have been claimed; without it there is none, or it is just being registered.
-        let is_somewhere = !node.sysfs.uverbs(function)?.is_empty();
-        let patience = if is_somewhere { ADD_RETURN_TIMEOUT } else { REGISTRATION_TIMEOUT };
-        let deadline = node.budget.until("an RDMA device on its way home", patience);
+        // sysfs lists uverbs devices in every namespace. With one, the device is returning from a pod that is gone, or the
+        // claim would have failed. Without one, there is no device, or it is just being registered.
+        let exists = !node.sysfs.uverbs(function)?.is_empty();
+        let timeout = if exists { ADD_RETURN_TIMEOUT } else { REGISTRATION_TIMEOUT };
+        let deadline = node.budget.until("an RDMA device to return to the host", timeout);
         match node.rdma()?.wait_for_return(&node.sysfs, function, deadline.at()) {
-            Err(rdma::Error::NotReturned { .. }) if !is_somewhere => {
+            Err(rdma::Error::NotReturned { .. }) if !exists => {
                 let driver = node.sysfs.driver(function)?;
                 Err(rdma::Error::NoDeviceOf { function: function.clone(), driver }.into())
             }
@@ -179,26 +179,26 @@ impl RdmaAdd<'_, '_> {
     }
 
     /// # Kernel
-    /// `ib_ipoib` is a client of the RDMA device: it removes its link when the device moves, and makes another in the
-    /// first namespace.
+    /// `ib_ipoib` is a client of the RDMA device: it deletes its link when the device moves, and creates another in the
+    /// initial namespace.
     fn require_not_infiniband(&self, device: &Device) -> Result<(), Error> {
         if self.node.sysfs.link_layer(&device.name, 1)? != "InfiniBand" {
             return Ok(());
         }
         let msg = format!(
-            "RDMA device {} of {} is InfiniBand: to move it would take its IPoIB interface from the pod",
+            "RDMA device {} of {} is InfiniBand: a move would remove its IPoIB interface from the pod",
             device.name, self.function
         );
-        let details = "the kernel removes that interface and makes another on the node; nothing was changed. Use \
+        let details = "the kernel deletes that interface and creates another on the host; nothing was changed. Use \
                        ib-sriov-cni with rdmaIsolation for InfiniBand, or shared mode";
         Err(CniError::config(msg).with_details(details).into())
     }
 }
 
-/// Refuses a node whose RDMA devices are in every namespace. Returns the rdma that it asked by.
+/// Checks that the node is in exclusive RDMA mode.
 ///
 /// # Errors
-/// How to change that; that there is no RDMA.
+/// If it is in shared mode, or has no RDMA.
 pub fn require_exclusive_mode(node: &Node) -> Result<(), Error> {
     match node.rdma()?.netns_mode()? {
         NetnsMode::Exclusive => Ok(()),

@@ -1,27 +1,27 @@
-//! What a pod needs of its RDMA device.
+//! The configuration key `rdma` of the sriov and rdma plugins.
 
 use std::time::Duration;
 
 use cni::{CallContext, Error};
 
-/// What a pod needs of its RDMA device, beside having it.
+/// What a pod requires of its RDMA device before it starts: `rdma.require`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExclusiveRdmaRequirement {
-    /// Nothing.
+    /// Only that the device is in the pod.
     Device,
-    /// Not to start before it can be used; and how long that may take.
+    /// That the device is ready for use. The value is `rdma.timeoutMs`, the limit of the wait.
     Ready(Duration),
 }
 
-/// How long a device may take, unless the configuration says otherwise. A port is active about two seconds after its
-/// link is up, and a card's firmware that is busy may need seconds more.
+/// The default of `rdma.timeoutMs`. A port is active about two seconds after its link is up, and busy firmware of a card
+/// may need some seconds more.
 const DEFAULT_READY_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl ExclusiveRdmaRequirement {
-    /// What a configuration's `rdma` says.
+    /// Reads the key `rdma` of a configuration.
     ///
     /// # Errors
-    /// A wrong value, named with its key.
+    /// If a value is invalid; the message contains its key.
     pub fn of(common: &CallContext<'_>) -> Result<Self, Error> {
         let Some(rdma) = common.conf.fields().object("rdma")? else { return Ok(Self::Device) };
         if !rdma.flag("require")?.unwrap_or(false) {

@@ -1,4 +1,4 @@
-//! Whose a VF is, in the Go sriov plugin's words.
+//! The Go sriov plugin's record of a VF in use.
 
 use std::{
     path::{Path, PathBuf},
@@ -7,7 +7,7 @@ use std::{
 
 use super::{boot::is_from_earlier_boot, open_if_alive};
 
-/// A VF's entry in the Go sriov plugin's directory of VFs in use.
+/// The file of a VF in the Go sriov plugin's directory of VFs in use, `/var/lib/cni/sriov/pci`.
 #[derive(Debug)]
 pub struct GoVfAllocation {
     pub(super) path: PathBuf,
@@ -16,20 +16,20 @@ pub struct GoVfAllocation {
 }
 
 impl GoVfAllocation {
-    /// The path of the pod's namespace.
+    /// Returns the path of the pod's network namespace.
     pub fn netns(&self) -> &Path {
         &self.netns
     }
 
-    /// Whether that pod lives.
+    /// Whether the pod's network namespace exists.
     pub fn is_alive(&self) -> bool {
         !is_from_earlier_boot(self.modified) && open_if_alive(&self.netns).is_some()
     }
 
-    /// Removes it.
+    /// Removes the file.
     ///
     /// # Errors
-    /// If it cannot be removed.
+    /// If the file cannot be removed.
     pub fn remove(self) -> Result<(), statefile::Error> {
         statefile::remove(&self.path)
     }

@@ -1,11 +1,11 @@
-//! What is older than the kernel's last boot tells of things that are gone.
+//! Files from before the last boot, which describe objects that no longer exist.
 
 use std::{
     fs,
     time::{Duration, SystemTime},
 };
 
-/// Whether a file was written before the kernel was booted. Where the kernel does not tell, none was.
+/// Whether a file was written before the last boot; false if the time of the boot is not known.
 pub(super) fn is_from_earlier_boot(modified: SystemTime) -> bool {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     boot_time(&stat).is_some_and(|boot| modified < boot)

@@ -1,4 +1,4 @@
-//! What a Go plugin noted of one attachment.
+//! A Go plugin's state file of one attachment.
 
 use std::{
     fs::{self, File},
@@ -12,10 +12,10 @@ use cni::ConfObject;
 use serde_json::{Map, Value};
 use tracing::warn;
 
-/// No file of the Go plugins is longer.
+/// Upper limit of the bytes read. Files of the Go plugins are shorter.
 const MAX_GO_FILE_BYTES: u64 = 1 << 20;
 
-/// What a Go plugin noted of one attachment. While this value lives, no other call of ours works on it.
+/// A Go plugin's state file of one attachment. It is locked against other Silkrail operations while this value exists.
 #[derive(Debug)]
 pub struct GoStateFile {
     pub(super) path: PathBuf,
@@ -25,7 +25,7 @@ pub struct GoStateFile {
 }
 
 impl GoStateFile {
-    /// Reads a file; `None` if somebody removed it while we waited for its lock.
+    /// Reads a file; `None` if it was removed during the wait for its lock.
     pub(super) fn read(path: PathBuf, mut file: File) -> io::Result<Option<Self>> {
         let meta = file.metadata()?;
         if meta.nlink() == 0 {
@@ -37,12 +37,12 @@ impl GoStateFile {
         Ok(Some(Self { path, modified: meta.modified()?, object, _locked: file }))
     }
 
-    /// What it says. Go writes a field without a name of its own as it is called in the source.
+    /// Returns its fields. Go writes a field without a JSON tag under its name in the source.
     pub fn fields(&self) -> ConfObject<'_> {
         ConfObject::new(&self.object, "")
     }
 
-    /// Whether the plugin gave the same device to another pod later: then it is that one's.
+    /// Whether a newer file of the plugin assigns the same device to another pod.
     pub fn is_outdated(&self) -> bool {
         let Ok(Some(device)) = self.fields().text("deviceID") else { return false };
         let others = files(self.path.parent().unwrap_or(Path::new("/")));
@@ -51,21 +51,21 @@ impl GoStateFile {
             .any(|(path, modified)| *path != self.path && *modified >= self.modified && names(path, device))
     }
 
-    /// Says that the file cannot be understood and stays where it is.
+    /// Logs that the file cannot be parsed and is kept.
     pub fn warn_and_keep(&self, why: &cni::Error) {
-        warn!(file = %self.path.display(), %why, "a Go plugin's file is left alone");
+        warn!(file = %self.path.display(), %why, "a Go plugin's file cannot be used and is kept");
     }
 
-    /// Removes it: everything that it tells of is undone.
+    /// Removes the file, after everything that it records was reverted.
     ///
     /// # Errors
-    /// If it cannot be removed.
+    /// If the file cannot be removed.
     pub fn remove(self) -> Result<(), statefile::Error> {
         statefile::remove(&self.path)
     }
 }
 
-/// The plain files of a directory, with when each was last written.
+/// Returns the regular files of a directory, with their modification times.
 pub(super) fn files(dir: &Path) -> Vec<(PathBuf, SystemTime)> {
     let Ok(list) = fs::read_dir(dir) else { return Vec::new() };
     list.filter_map(|item| {
@@ -76,7 +76,7 @@ pub(super) fn files(dir: &Path) -> Vec<(PathBuf, SystemTime)> {
     .collect()
 }
 
-/// Whether a file is about a device.
+/// Whether a file names this device as its `deviceID`.
 pub(super) fn names(path: &Path, device: &str) -> bool {
     let Ok(Some(bytes)) = statefile::read(path) else { return false };
     let Ok(object) = serde_json::from_slice::<Map<String, Value>>(&bytes) else { return false };

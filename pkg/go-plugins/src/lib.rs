@@ -1,10 +1,10 @@
-//! What the Go plugins of this node remember, for pods that they attached and we take back.
+//! State files of the Go plugins, for pods that they attached and Silkrail reverts.
 //!
 //! A node is switched to Silkrail while its pods run. The Go plugins keep a JSON file for each attachment below
-//! `/var/lib/cni`, which outlives a reboot, and the Go sriov plugin one for each VF in use, whose content is the
-//! path of the pod's namespace. Nothing else tells how a device was before.
+//! `/var/lib/cni`, which outlives a reboot. The Go sriov plugin also keeps a file for each VF in use, which contains the
+//! path of the pod's network namespace. Only these files record the former state of a device.
 //!
-//! A file that cannot be understood stays where it is and counts as none: DEL must not fail for ever because of it.
+//! A file that cannot be parsed is kept and ignored, so that DEL does not fail permanently because of it.
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +19,7 @@ use netns::NetNs;
 
 pub use self::{allocation::GoVfAllocation, file::GoStateFile, state::GoStateDir};
 
-/// The namespace that a path names now, unless it is the node's own: then the path has come to mean another.
+/// Opens the network namespace at a path. `None` if there is none, or if it is the caller's: the path was then reused.
 pub fn open_if_alive(path: &Path) -> Option<NetNs> {
     let netns = NetNs::open(path).ok().filter(|_| path.is_absolute())?;
     let own = NetNs::current().ok()?;

@@ -1,4 +1,4 @@
-//! Where the Go plugins keep their files.
+//! The state directory of the Go plugins.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,27 +14,28 @@ use super::{
     file::{files, names},
 };
 
-/// The directory below which the Go plugins keep their state.
+/// The state directory of the Go plugins, `/var/lib/cni`.
 #[derive(Debug, Clone)]
 pub struct GoStateDir {
     pub(super) root: PathBuf,
 }
 
 impl GoStateDir {
-    /// Where they keep it; they know no other place.
+    /// The directory of this node; the Go plugins cannot be configured to use another.
     pub fn system() -> Self {
         Self::below(Path::new("/"))
     }
 
-    /// The same on the node whose root directory this is.
+    /// The directory of the node with this root directory.
     pub fn below(root: &Path) -> Self {
         Self { root: root.join("var/lib/cni") }
     }
 
-    /// The file `name` of a plugin, once no other call is at work on it. One from before the last boot is removed: what it tells of is gone.
+    /// Opens and locks the file `name` of a plugin. A file from before the last boot is removed, since it describes objects
+    /// that no longer exist.
     ///
     /// # Errors
-    /// If another call is at work on it until `deadline`, or an old one cannot be removed.
+    /// If another operation holds the lock until `deadline`, or an old file cannot be removed.
     pub fn find(
         &self,
         plugin: &str,
@@ -46,7 +47,7 @@ impl GoStateDir {
             Ok(Some(file)) => file,
             Ok(None) => return Ok(None),
             Err(error) => {
-                warn!(%error, "a Go plugin's file is left alone");
+                warn!(%error, "a Go plugin's file cannot be used and is kept");
                 return Ok(None);
             }
         };
@@ -59,13 +60,13 @@ impl GoStateDir {
             }
             Ok(found) => Ok(found),
             Err(error) => {
-                warn!(file = %path.display(), %error, "a Go plugin's file is left alone");
+                warn!(file = %path.display(), %error, "a Go plugin's file cannot be used and is kept");
                 Ok(None)
             }
         }
     }
 
-    /// The newest file of a plugin about a device, if it is from this boot.
+    /// Opens the newest file of a plugin for a device, if it is from this boot.
     ///
     /// # Errors
     /// As [`GoStateDir::find`].
@@ -84,12 +85,12 @@ impl GoStateDir {
         }
     }
 
-    /// To whom the Go sriov plugin gave a VF.
+    /// Returns the Go sriov plugin's allocation of a VF; `None` if there is none, or if it cannot be read.
     pub fn allocation(&self, vf: PciAddress) -> Option<GoVfAllocation> {
         let path = self.root.join("sriov/pci").join(vf.to_string());
         let modified = path.symlink_metadata().and_then(|meta| meta.modified()).ok()?;
         let bytes = statefile::read(&path)
-            .inspect_err(|error| warn!(%error, "the Go plugin's allocation is left alone"))
+            .inspect_err(|error| warn!(%error, "the Go plugin's allocation cannot be used and is kept"))
             .ok()??;
         let netns = PathBuf::from(String::from_utf8_lossy(&bytes).trim());
         Some(GoVfAllocation { path, netns, modified })

@@ -32,7 +32,7 @@ impl Dir {
     }
 }
 
-/// A lock that nobody has is not waited for.
+/// A short deadline: no other process holds a lock.
 fn soon() -> Instant {
     Instant::now()
 }
@@ -53,7 +53,7 @@ fn a_file_is_read_and_removed() {
 }
 
 #[test]
-fn what_cannot_be_understood_stays() {
+fn a_file_that_cannot_be_parsed_is_kept() {
     let dir = dir();
     for (name, content) in
         [("empty", ""), ("list", "[]"), ("torn", "{\"deviceID\": \"0000"), ("bytes", "\0\x01")]
@@ -89,7 +89,7 @@ fn a_file_from_before_the_boot_is_removed_unread() {
 }
 
 #[test]
-fn the_last_file_about_a_device_counts() {
+fn the_newest_file_of_a_device_takes_effect() {
     let dir = dir();
     let minute = Duration::from_secs(60);
     dir.write("sriov/old-net1", r#"{"deviceID": "0000:af:00.2"}"#, 2 * minute);
@@ -103,7 +103,7 @@ fn the_last_file_about_a_device_counts() {
 }
 
 #[test]
-fn an_allocation_lives_with_its_namespace() {
+fn an_allocation_is_valid_while_its_namespace_exists() {
     let dir = dir();
     let vf = "0000:af:00.2".parse().unwrap();
     assert!(dir.state.allocation(vf).is_none());

@@ -1,4 +1,4 @@
-//! An attachment: one interface of one container. The key of everything we remember.
+//! An attachment: one interface of one container. It is the key of all state.
 
 use std::{fmt, str::FromStr};
 
@@ -11,13 +11,13 @@ use crate::LinkName;
 #[serde(try_from = "String", into = "String")]
 pub struct ContainerId(String);
 
-/// The text is no container ID.
+/// The text is not a valid container ID.
 #[derive(Debug, thiserror::Error)]
-#[error("container ID {0:?}: expected a letter or digit, then letters, digits, '_', '.' or '-', at most {max} bytes", max = ContainerId::MAX)]
+#[error("container ID {0:?} is not valid: expected a letter or digit, then letters, digits, '_', '.' or '-', at most {max} bytes", max = ContainerId::MAX)]
 pub struct InvalidContainerId(pub String);
 
 impl ContainerId {
-    /// The longest ID that still fits in a file name beside an interface name and a suffix.
+    /// The maximum length in bytes: a file name also contains an interface name and a suffix.
     pub const MAX: usize = 200;
 
     /// The ID as text.
@@ -60,14 +60,14 @@ impl fmt::Display for ContainerId {
 
 /// One interface of one container: CNI's key of an attachment.
 ///
-/// Prints as `container@ifname`. A container ID never holds `@`, so the text can be taken apart again and
-/// two attachments never share it; `container-ifname`, as the Go plugins write it, is ambiguous.
+/// Displayed as `container@ifname`. A container ID never contains `@`, so the text can be parsed and is unique;
+/// `container-ifname`, which the Go plugins use, is ambiguous.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attachment {
-    /// The container (for Kubernetes: the pod's sandbox).
+    /// The container ID; for Kubernetes, the ID of the pod's sandbox.
     pub container_id: ContainerId,
-    /// The interface's name inside the container.
+    /// The name of the interface in the container, such as `net1`.
     pub ifname: LinkName,
 }
 

@@ -1,8 +1,7 @@
 //! Identifiers of attachments, links and devices.
 //!
-//! Every type here is checked when it is made and prints as the kernel or the field writes it, so a value
-//! of one of these types may be used in a netlink message or as a file name without a second look.
-//! Nothing in this crate does I/O.
+//! Every type is validated when it is created, and displayed in the usual notation. A value can therefore be
+//! used in a netlink message or as a file name without further checks. This crate does no I/O.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The name of a link, as the kernel allows it.
+//! Names of links, as the kernel accepts them.
 
 use std::{fmt, str::FromStr};
 
@@ -12,28 +12,28 @@ use crate::is_unprintable;
 #[doc(alias = "IFNAMSIZ")]
 pub struct LinkName(String);
 
-/// Why a text is no link name.
+/// Why a text is not a valid link name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidLinkName {
-    /// The empty text.
+    /// The text is empty.
     #[error("link name is empty")]
     Empty,
-    /// 16 bytes or more.
+    /// It has 16 bytes or more.
     #[error("link name is longer than 15 bytes")]
     TooLong,
-    /// `.` or `..`.
+    /// It is `.` or `..`.
     #[error("link name is . or ..")]
     Dots,
-    /// A character the kernel refuses.
+    /// It contains a character that the kernel refuses.
     #[error("link name contains / or : or whitespace characters")]
     Character,
-    /// A character that the kernel takes, and that steers a terminal or turns the text around it.
+    /// It contains a character that the kernel accepts, but that controls a terminal or the direction of text.
     #[error("link name contains control characters")]
     Unprintable,
 }
 
 impl LinkName {
-    /// The longest name in bytes.
+    /// The maximum length in bytes, `IFNAMSIZ` minus 1.
     pub const MAX: usize = 15;
 
     /// The name as text.

@@ -1,4 +1,4 @@
-//! An Ethernet address.
+//! Ethernet MAC addresses.
 
 use std::{
     fmt,
@@ -8,34 +8,34 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// An Ethernet MAC address. Prints as `c2:11:22:33:44:55`.
+/// An Ethernet MAC address, displayed as `c2:11:22:33:44:55`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct MacAddr([u8; 6]);
 
-/// The text is no MAC address.
+/// The text is not a valid MAC address.
 #[derive(Debug, thiserror::Error)]
-#[error("{0:?} is no MAC address: expected six bytes like c2:11:22:33:44:55")]
+#[error("{0:?} is not a MAC address: expected six bytes like c2:11:22:33:44:55")]
 pub struct InvalidMac(pub String);
 
 impl MacAddr {
-    /// `00:00:00:00:00:00`. As a VF's administrative MAC: "the VF may choose".
+    /// `00:00:00:00:00:00`. As the administrative MAC address of a VF, it means that the VF may choose one.
     pub const ZERO: Self = Self([0; 6]);
 
-    /// The address from its bytes as the kernel reports them; `None` if they are not six.
+    /// Returns the address with these bytes; `None` if there are not six.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)
     }
 
-    /// An address that nobody was given: one of a single host, at random, marked as not from a manufacturer.
+    /// Returns a random address: unicast and locally administered.
     pub fn random() -> Self {
-        // The standard library's hasher keys are the kernel's random numbers.
+        // The standard library seeds its hasher with random numbers from the kernel.
         let random = RandomState::new().build_hasher().finish().to_ne_bytes();
         let [first, second, third, fourth, fifth, sixth, ..] = random;
         Self([first & !1 | 2, second, third, fourth, fifth, sixth])
     }
 
-    /// The six bytes, first on the wire first.
+    /// Returns the six bytes in transmission order.
     pub fn bytes(self) -> [u8; 6] {
         self.0
     }
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_random_address_is_a_local_one_of_a_single_host() {
+    fn a_random_address_is_unicast_and_locally_administered() {
         for _ in 0..100 {
             assert_eq!(MacAddr::random().bytes()[0] & 3, 2);
         }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_group_bit_is_seen() {
+    fn multicast_addresses_are_recognized() {
         assert!("01:00:5e:00:00:01".parse::<MacAddr>().unwrap().is_multicast());
         assert!(!"02:00:5e:00:00:01".parse::<MacAddr>().unwrap().is_multicast());
     }

@@ -1,10 +1,10 @@
-//! A PCI function's address.
+//! Addresses of PCI functions.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// A PCI function: `domain:bus:device.function`, printed as sysfs names it (`0000:af:00.1`).
+/// The address of a PCI function, `domain:bus:device.function`, displayed as in sysfs (`0000:af:00.1`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PciAddress {
@@ -14,13 +14,13 @@ pub struct PciAddress {
     function: u8,
 }
 
-/// The text is no PCI address.
+/// The text is not a valid PCI address.
 #[derive(Debug, thiserror::Error)]
-#[error("{0:?} is no PCI address: expected domain:bus:device.function in hex, like 0000:af:00.1")]
+#[error("{0:?} is not a PCI address: expected domain:bus:device.function in hex, like 0000:af:00.1")]
 pub struct InvalidPciAddress(pub String);
 
 impl PciAddress {
-    /// The eight functions of its slot, itself among them.
+    /// Returns the addresses of all eight functions of its device, including itself.
     pub fn slot(self) -> impl Iterator<Item = Self> {
         (0..8).map(move |function| Self { function, ..self })
     }
@@ -38,7 +38,7 @@ fn parse(text: &str) -> Option<PciAddress> {
     let (domain, rest) = text.split_once(':')?;
     let (bus, rest) = rest.split_once(':')?;
     let (device, function) = rest.split_once('.')?;
-    // Intel VMD numbers its domains from 0x10000: five digits are real.
+    // Domains of Intel VMD start at 0x10000 and have five digits.
     if !(4..=8).contains(&domain.len()) || bus.len() != 2 || device.len() != 2 || function.len() != 1 {
         return None;
     }

@@ -1,12 +1,11 @@
-//! Which characters of other people's texts may go to a terminal or a log.
+//! Characters of untrusted text that must not be written to a terminal or a log.
 
-/// Whether a character steers a terminal or turns the text around it: control characters, and those that set the direction
-/// of writing.
+/// Whether a character is a control character, or changes the direction of text.
 pub fn is_unprintable(c: char) -> bool {
-    let turns =
+    let changes_direction =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    // The separators of lines and paragraphs end a line for some who read a log.
-    turns || c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
+    // Some log viewers end a line at a line or paragraph separator.
+    changes_direction || c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 #[cfg(test)]
@@ -14,7 +13,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_steers_or_turns_is_told_from_text() {
+    fn control_characters_are_distinguished_from_text() {
         assert!(
             ['\u{1b}', '\u{9b}', '\u{7f}', '\n', '\0', '\u{202e}', '\u{2067}', '\u{200f}']
                 .into_iter()

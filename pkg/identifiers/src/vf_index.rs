@@ -1,10 +1,10 @@
-//! Numbers of VFs.
+//! Indexes of VFs.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The number of a VF on its PF, from 0: the N in `ip link set PF vf N` and in sysfs' `virtfnN`.
+/// The index of a VF on its PF, from 0: the N in `ip link set PF vf N` and in sysfs' `virtfnN`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct VfIndex(pub u32);

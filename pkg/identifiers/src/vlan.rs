@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// A VLAN ID, 0 to 4094. 0 means "no VLAN" where a VF's VLAN is set.
+/// A VLAN ID, 0 to 4094. As the VLAN of a VF, 0 means no VLAN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u16", into = "u16")]
 pub struct VlanId(u16);
@@ -15,7 +15,7 @@ pub struct VlanId(u16);
 #[doc(alias = "PCP")]
 pub struct VlanQos(u8);
 
-/// The tag's EtherType.
+/// The EtherType of a VLAN tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum VlanProto {
     /// 0x8100, a customer tag.
@@ -26,16 +26,16 @@ pub enum VlanProto {
     Dot1Ad,
 }
 
-/// A VLAN field out of range.
+/// Why a VLAN field is not valid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidVlan {
-    /// Not 0 to 4094.
+    /// The ID is not between 0 and 4094.
     #[error("vlan id {0} invalid: value must be in the range 0-4094")]
     Id(i64),
-    /// Not 0 to 7.
+    /// The priority is not between 0 and 7.
     #[error("vlan QoS {0} invalid: value must be in the range 0-7")]
     Qos(i64),
-    /// Not a known EtherType name.
+    /// The protocol is not the name of an EtherType.
     #[error("vlan Proto {0} invalid: value must be '802.1Q' or '802.1ad'")]
     Proto(String),
 }
@@ -44,7 +44,7 @@ impl VlanId {
     /// No VLAN.
     pub const NONE: Self = Self(0);
 
-    /// The ID as a number.
+    /// Returns the ID as a number.
     pub fn get(self) -> u16 {
         self.0
     }
@@ -73,7 +73,7 @@ impl From<VlanId> for u16 {
 }
 
 impl VlanQos {
-    /// The priority as a number.
+    /// Returns the priority as a number.
     pub fn get(self) -> u8 {
         self.0
     }
@@ -102,7 +102,7 @@ impl From<VlanQos> for u16 {
 }
 
 impl VlanProto {
-    /// The EtherType as a number.
+    /// Returns the EtherType as a number.
     pub fn ether_type(self) -> u16 {
         match self {
             Self::Dot1Q => 0x8100,

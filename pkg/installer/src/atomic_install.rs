@@ -1,7 +1,7 @@
-//! Putting a file under its name so that it is whole at every moment, also after a power cut.
+//! Atomic replacement of files: a path always refers to a complete file, even after a power failure.
 //!
-//! It is made under another name beside it and then renamed. A file that is being executed can be replaced so: the
-//! processes keep the old one.
+//! A new file is written under a temporary name in the same directory and then renamed. This also works for a file that is
+//! being executed: running processes keep the old one.
 
 use std::{
     ffi::OsString,
@@ -15,19 +15,19 @@ use nix::libc;
 
 use crate::{Error, selinux_label};
 
-/// Ends the names of files that are not whole yet. No runtime takes such a name for a plugin or a configuration.
+/// The suffix of temporary names. Container runtimes ignore such files.
 const TEMPORARY_SUFFIX: &str = ".silkrail-new";
 
-/// What a file is beside its content.
+/// Mode and owner of a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FileAttributes {
-    /// Permissions.
+    /// Permission bits, as for chmod(2).
     pub(crate) mode: u32,
-    /// Owner and group, if not who runs this.
+    /// Owner and group; `None` for those of this process.
     pub(crate) owner: Option<(u32, u32)>,
 }
 
-/// Where a file is made whole: fixed, so that what a killed process left is found. Who calls this holds a lock.
+/// Returns the temporary name of a file. It is fixed, so that leftovers of a killed process are found; callers hold a lock.
 pub(crate) fn temporary(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -35,7 +35,7 @@ pub(crate) fn temporary(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Writes a file that [`publish`] then names `path`, and returns its name until then.
+/// Writes a new file for [`publish`], and returns its temporary name.
 pub(crate) fn write(path: &Path, content: &[u8], attributes: FileAttributes) -> Result<PathBuf, Error> {
     let temporary = temporary(path);
     remove_temporary(path)?;
@@ -52,21 +52,21 @@ pub(crate) fn write(path: &Path, content: &[u8], attributes: FileAttributes) -> 
             if let Some((uid, gid)) = attributes.owner {
                 own(&file, uid, gid)?;
             }
-            file.set_permissions(Permissions::from_mode(attributes.mode))?; // whatever the umask
+            file.set_permissions(Permissions::from_mode(attributes.mode))?; // regardless of the umask
             file.sync_all()
         });
-    written.map_err(Error::io("write", &temporary))?;
+    written.map_err(Error::io("cannot write", &temporary))?;
     Ok(temporary)
 }
 
-/// Who is the owner already needs no privilege.
+/// Sets the owner unless it is correct already, since chown(2) needs a privilege.
 fn own(file: &File, uid: u32, gid: u32) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt;
     let is = file.metadata()?;
     if (is.uid(), is.gid()) == (uid, gid) { Ok(()) } else { fchown(file, Some(uid), Some(gid)) }
 }
 
-/// The same file under one more name, which [`publish`] makes `path`. Where a file can have one name only, a copy.
+/// Hard-links `file` for [`publish`], or writes a copy if the file system does not support hard links.
 pub(crate) fn link(
     file: &Path,
     path: &Path,
@@ -80,26 +80,26 @@ pub(crate) fn link(
     }
 }
 
-/// A symbolic link that [`publish`] then names `path`.
+/// Creates a symbolic link for [`publish`].
 pub(crate) fn point(path: &Path, target: &Path) -> Result<(), Error> {
     remove_temporary(path)?;
-    symlink(target, temporary(path)).map_err(Error::io("make symbolic link", path))
+    symlink(target, temporary(path)).map_err(Error::io("cannot create symbolic link", path))
 }
 
-/// Gives what was made its name, in place of whatever has it.
+/// Renames the temporary file to `path`, replacing an existing file.
 pub(crate) fn publish(path: &Path) -> Result<(), Error> {
-    fs::rename(temporary(path), path).map_err(Error::io("rename to", path))
+    fs::rename(temporary(path), path).map_err(Error::io("cannot rename to", path))
 }
 
-/// Removes what was made and not published.
+/// Removes the temporary file of `path`, if any.
 pub(crate) fn remove_temporary(path: &Path) -> Result<(), Error> {
     remove(&temporary(path))
 }
 
-/// Removes what killed processes left in a directory.
+/// Removes all temporary files in a directory, which killed processes have left.
 pub(crate) fn discard_all(dir: &Path) -> Result<(), Error> {
-    for entry in fs::read_dir(dir).map_err(Error::io("list", dir))? {
-        let path = entry.map_err(Error::io("list", dir))?.path();
+    for entry in fs::read_dir(dir).map_err(Error::io("cannot list", dir))? {
+        let path = entry.map_err(Error::io("cannot list", dir))?.path();
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
         if name.starts_with(b".") && name.ends_with(TEMPORARY_SUFFIX.as_bytes()) {
             remove(&path)?;
@@ -108,17 +108,17 @@ pub(crate) fn discard_all(dir: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes a file, which may be gone already.
+/// Removes a file; it is not an error if it does not exist.
 pub(crate) fn remove(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {
-        Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io("remove", path)(e)),
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io("cannot remove", path)(e)),
         _ => Ok(()),
     }
 }
 
-/// Keeps renamed and removed names over a power cut.
+/// Syncs a directory, so that renames and removals survive a power failure.
 pub(crate) fn sync(dir: &Path) -> Result<(), Error> {
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", dir))
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::io("cannot sync", dir))
 }
 
 #[cfg(test)]
@@ -130,7 +130,7 @@ mod tests {
     const PLAIN: FileAttributes = FileAttributes { mode: 0o755, owner: None };
 
     #[test]
-    fn a_file_has_its_name_only_when_it_is_whole() {
+    fn a_file_gets_its_name_only_when_it_is_complete() {
         let dir = tempfile::tempdir().unwrap();
         let (path, other) = (dir.path().join("macvlan"), dir.path().join("ipvlan"));
         fs::write(&path, "old").unwrap();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_goes_and_nothing_else() {
+    fn only_leftovers_of_killed_processes_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let left = temporary(&dir.path().join("macvlan"));
         fs::write(&left, "half").unwrap();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_the_way_is_not_followed() {
+    fn an_existing_symbolic_link_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let (path, precious) = (dir.path().join("macvlan"), dir.path().join("precious"));
         fs::write(&precious, "precious").unwrap();

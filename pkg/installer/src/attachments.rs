@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, io::ErrorKind, path::Path};
 
 use crate::Error;
 
-/// Container and interface of each attachment that has a journal or an entry of the pod map below this state directory.
+/// Returns the attachments (`CONTAINER-ID@IFNAME`) with a journal or a pod map entry below this state directory.
 pub(crate) fn below(state: &Path) -> Result<Vec<String>, Error> {
     let mut found = BTreeSet::new();
     // A journal's name ends with the plugin that wrote it.
@@ -15,15 +15,15 @@ pub(crate) fn below(state: &Path) -> Result<Vec<String>, Error> {
     Ok(found.into_iter().collect())
 }
 
-/// The names in a directory that have this end, without it.
+/// Returns the names in a directory that end with `end`, without it.
 fn names(dir: &Path, end: &str) -> Result<Vec<String>, Error> {
     let entries = match fs::read_dir(dir) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other.map_err(Error::io("list", dir))?,
+        other => other.map_err(Error::io("cannot list", dir))?,
     };
     let mut names = Vec::new();
     for entry in entries {
-        let name = entry.map_err(Error::io("list", dir))?.file_name().to_string_lossy().into_owned();
+        let name = entry.map_err(Error::io("cannot list", dir))?.file_name().to_string_lossy().into_owned();
         names.extend(name.strip_suffix(end).filter(|name| !name.starts_with('.')).map(str::to_owned));
     }
     Ok(names)
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_attachment_counts_once_whoever_tells_of_it() {
+    fn an_attachment_with_several_files_counts_once() {
         let dir = tempfile::tempdir().unwrap();
         assert!(below(dir.path()).unwrap().is_empty());
         for path in ["attachments", "podmap/v1"] {

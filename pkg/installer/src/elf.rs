@@ -1,10 +1,10 @@
-//! Which processor an executable is for.
+//! The processor architecture of an ELF executable.
 
-/// `e_machine` of `elf.h` that this program knows by name.
+/// Values of `e_machine` in elf(5), with the names of [`std::env::consts::ARCH`].
 const MACHINES: [(u16, &str); 6] =
     [(62, "x86_64"), (183, "aarch64"), (21, "powerpc64"), (22, "s390x"), (243, "riscv64"), (40, "arm")];
 
-/// The name of the processor, as in [`std::env::consts::ARCH`]; `None` if it is no ELF file, or one cut short.
+/// Returns the architecture as in [`std::env::consts::ARCH`]; `None` if the content is not an ELF file, or truncated.
 pub(crate) fn machine(content: &[u8]) -> Option<String> {
     let header = content.strip_prefix(b"\x7fELF")?;
     let bytes: [u8; 2] = header.get(14..16)?.try_into().ok()?;
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_elf_file_is_for_no_processor() {
+    fn a_file_other_than_elf_has_no_architecture() {
         for content in [&b""[..], b"#!/bin/sh\nexit 0\n", b"\x7fELF", b"\x7fELF\x02\x01"] {
             assert_eq!(machine(content), None);
         }

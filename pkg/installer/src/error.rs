@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of installation and removal.
 
 use std::{io, path::PathBuf};
 
@@ -7,103 +7,109 @@ use crate::ReleaseVersion;
 /// Executables could not be installed or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The source has no such file.
-    #[error("no {name} in {}, nor in cni or bin there or beside it: name the directory that hack/build made, --from target/dist", dir.display())]
+    /// The source directories do not contain the program.
+    #[error(
+        "no {name} in {}, nor in cni or bin in it or next to it: specify the output directory of hack/build, \
+         --from target/dist", dir.display()
+    )]
     NoSource {
-        /// What was looked for.
+        /// The program, such as `silkrail-cni`.
         name: String,
-        /// Where.
+        /// The directory that was searched.
         dir: PathBuf,
     },
-    /// The source is for another processor.
-    #[error("{} is for {is}, and this node is {}: take the build for this architecture; nothing was changed", path.display(), std::env::consts::ARCH)]
+    /// The program was built for another processor.
+    #[error(
+        "{} is for {is}, and this node is {}: use the build for this architecture; nothing was changed",
+        path.display(), std::env::consts::ARCH
+    )]
     WrongMachine {
         /// The file.
         path: PathBuf,
-        /// What it is for.
+        /// Its architecture, such as `aarch64`.
         is: String,
     },
-    /// Others could have changed the source, or can.
+    /// Other users can change the source, or could have changed it.
     #[error(
-        "{}: {why}: what is there would run as root on this node; install from a directory that only root can write, or \
+        "{}: {why}: the file would run as root on this node; install from a directory that only root can write, or \
          change its owner and mode; nothing was run or changed", path.display()
     )]
     Untrusted {
         /// The file.
         path: PathBuf,
-        /// Which part of its path, and how.
+        /// The file or parent directory, and its owner or mode.
         why: String,
     },
-    /// The source does not do what it should.
-    #[error("{} does not run as it should here: {why}; nothing was changed", path.display())]
+    /// The program failed when it was run for a test.
+    #[error("{} does not run correctly on this node: {why}; nothing was changed", path.display())]
     DoesNotRun {
         /// The file.
         path: PathBuf,
-        /// What it did.
+        /// How it failed.
         why: String,
     },
-    /// No file can be put into the directory.
+    /// Files cannot be installed in the directory.
     #[error("{}: {why}; nothing was changed", path.display())]
     Destination {
         /// The directory.
         path: PathBuf,
-        /// Why not, and what to do.
+        /// The cause, and what to do.
         why: String,
     },
-    /// Something else than a file is where a file should go.
+    /// The path of a file exists and is not a regular file.
     #[error("{}: is neither a file nor a symbolic link: remove it; nothing was changed", path.display())]
     Strange {
-        /// What it is.
+        /// The path.
         path: PathBuf,
     },
-    /// A newer release is installed.
+    /// The installed release is newer.
     #[error(
-        "{} is of release {installed}, and {offered} is older: a newer release may have written state that an older one does not \
-         know. To go back all the same, say --force; nothing was changed", path.display()
+        "{} has release {installed}, which is newer than {offered}: it may have written state that an older release cannot \
+         read. To downgrade anyway, use --force; nothing was changed", path.display()
     )]
     Downgrade {
         /// The file on the node.
         path: PathBuf,
         /// Its release.
         installed: ReleaseVersion,
-        /// The release that should have replaced it.
+        /// The release to install.
         offered: ReleaseVersion,
     },
-    /// Pods have what only the plugins can take back.
+    /// Pods have attachments that only the plugins can revert.
     #[error(
-        "{} attachment(s) of pods need the plugins for their DEL: {}. Delete these pods, and with `silkrail gc --yes` what \
-         is left of dead ones; or say --force, and they leak; nothing was changed",
+        "{} attachment(s) of pods need the plugins for their DEL: {}. Delete these pods, and run `silkrail gc --yes` for \
+         pods that no longer exist; or use --force, and the attachments leak; nothing was changed",
         attachments.len(), attachments.iter().take(5).cloned().collect::<Vec<_>>().join(", ")
     )]
     InUse {
-        /// Container and interface of each.
+        /// The attachments, as `CONTAINER-ID@IFNAME`.
         attachments: Vec<String>,
     },
-    /// What was noted cannot be understood.
+    /// The record of installed files cannot be parsed.
     #[error("{}: {why}; nothing was changed", path.display())]
     Record {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// The cause, and what to do.
         why: String,
     },
-    /// Another installation is at work.
-    #[error("another silkrail installs or removes files at the moment: {0}; nothing was changed")]
+    /// Another installation is in progress.
+    #[error("another silkrail process is installing or removing files: {0}; nothing was changed")]
     Busy(#[source] statefile::Error),
     /// A system call failed.
     #[error("{operation} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// What failed, such as `cannot read`.
         operation: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The error of the system call.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// Makes an error of a failed system call.
+    /// Returns a function that converts the error of a system call.
     pub(crate) fn io(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { operation, path, source }

@@ -1,4 +1,4 @@
-//! What is on the node before something is put there.
+//! The file that exists at the path of an installation.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 
 use crate::{Error, ReleaseVersion, Sha256, install_record::ReplacedFile, probe};
 
-/// What has a name.
+/// What exists at a path.
 #[derive(Debug)]
 pub(crate) enum ExistingFile {
     Nothing,
@@ -18,28 +18,28 @@ pub(crate) enum ExistingFile {
 }
 
 impl ExistingFile {
-    /// Looks at a file.
+    /// Reads what exists at a path.
     ///
     /// # Errors
-    /// [`Error::Strange`] if it is neither a file nor a link.
+    /// [`Error::Strange`] if it is neither a regular file nor a symbolic link.
     pub(crate) fn read(path: &Path) -> Result<Self, Error> {
         let meta = match fs::symlink_metadata(path) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Self::Nothing),
-            other => other.map_err(Error::io("look at", path))?,
+            other => other.map_err(Error::io("cannot read", path))?,
         };
         if meta.is_symlink() {
-            return fs::read_link(path).map(Self::Link).map_err(Error::io("read symbolic link", path));
+            return fs::read_link(path).map(Self::Link).map_err(Error::io("cannot read symbolic link", path));
         }
         if !meta.is_file() {
             return Err(Error::Strange { path: path.to_owned() });
         }
-        let content = fs::read(path).map_err(Error::io("read", path))?;
+        let content = fs::read(path).map_err(Error::io("cannot read", path))?;
         let sha256 = Sha256::of(&content);
         let (mode, uid, gid) = (meta.mode() & 0o7777, meta.uid(), meta.gid());
         Ok(Self::File { content, sha256, mode, uid, gid })
     }
 
-    /// Asks a file whether it is this program of ours, and of which release. Programs of others are not executed.
+    /// Runs the file with `--version` if it contains the name of `program`, and returns its release. Other files are not run.
     pub(crate) fn release(&self, path: &Path, program: &str) -> Option<ReleaseVersion> {
         let Self::File { content, .. } = self else { return None };
         if !content.windows(program.len()).any(|part| part == program.as_bytes()) {
@@ -56,7 +56,7 @@ impl ExistingFile {
         }
     }
 
-    /// As it is noted when it is replaced.
+    /// The record of this file for the time when it is replaced.
     pub(crate) fn origin(&self) -> Option<ReplacedFile> {
         match self {
             Self::Nothing => None,
@@ -74,7 +74,7 @@ mod tests {
     use crate::test_programs::{plugins, program};
 
     #[test]
-    fn ours_tells_its_release_and_others_are_not_executed() {
+    fn our_program_reports_its_release_and_others_are_not_executed() {
         let dir = tempfile::tempdir().unwrap();
         let (ours, other, ran) =
             (dir.path().join("macvlan"), dir.path().join("bridge"), dir.path().join("ran"));

@@ -1,4 +1,4 @@
-//! What was installed, and what was there before.
+//! The record of installed files and the files that they replaced.
 
 use std::{
     collections::BTreeMap,
@@ -9,47 +9,47 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ReleaseVersion, Sha256};
 
-/// The only format so far.
+/// The number of the record's format.
 const FORMAT: u32 = 1;
 
-/// Everything that was installed on a node, by its path there.
+/// All files installed on a node, by path: the content of `state.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct InstallRecord {
     format: u32,
-    /// Absolute paths, as the node names them.
+    /// Keys are absolute paths on the node.
     pub(crate) files: BTreeMap<PathBuf, InstalledFile>,
 }
 
-/// One file.
+/// One installed file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct InstalledFile {
-    /// What we put there. Two while one takes the place of the other: a killed run leaves either.
+    /// The hash of the installed content. Two hashes during an upgrade: a killed run leaves either content.
     pub(crate) sha256: Vec<Sha256>,
-    /// The release of the last.
+    /// The release of the last hash.
     pub(crate) release: ReleaseVersion,
-    /// What was there before us.
+    /// The file from before the installation.
     pub(crate) origin: Option<ReplacedFile>,
 }
 
-/// What was replaced and was not ours.
+/// A replaced file of another project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum ReplacedFile {
-    /// A file; its content is kept under its hash.
+    /// A regular file; its content is saved under its hash.
     File {
-        /// Of its content.
+        /// Hash of its content.
         sha256: Sha256,
-        /// Permissions, as a number.
+        /// Permission bits, as for chmod(2).
         mode: u32,
-        /// Owner.
+        /// User ID of its owner.
         uid: u32,
-        /// Group.
+        /// Group ID.
         gid: u32,
     },
     /// A symbolic link.
     Link {
-        /// Where it leads.
+        /// The target, as readlink(2) returns it.
         target: PathBuf,
     },
 }
@@ -61,10 +61,10 @@ impl Default for InstallRecord {
 }
 
 impl InstallRecord {
-    /// Reads what [`InstallRecord::text`] wrote.
+    /// Parses the output of [`InstallRecord::text`].
     ///
     /// # Errors
-    /// Why it cannot be understood.
+    /// Why it is not valid, and what to do.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct FormatHeader {
@@ -72,19 +72,19 @@ impl InstallRecord {
         }
         let damaged = |e: serde_json::Error| {
             format!(
-                "cannot be understood ({e}): move it away; what it says was installed then counts as somebody else's"
+                "cannot be parsed ({e}): move it away; the files that it lists then count as files of another project"
             )
         };
         let head: FormatHeader = serde_json::from_slice(bytes).map_err(damaged)?;
         if head.format != FORMAT {
             return Err(format!(
-                "has format {}, and this release knows {FORMAT}: use the release that wrote it",
+                "has format {}, expected {FORMAT}: use the release that wrote it",
                 head.format
             ));
         }
         let record: Self = serde_json::from_slice(bytes).map_err(damaged)?;
         match record.files.keys().find(|path| !is_plain(path)) {
-            Some(odd) => Err(format!("names {}, which is no absolute path without ..", odd.display())),
+            Some(odd) => Err(format!("lists {}, which is not an absolute path without ..", odd.display())),
             None => Ok(record),
         }
     }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_a_later_format_says_who_can_read_it() {
+    fn a_record_of_a_later_format_is_refused() {
         let error = InstallRecord::parse(br#"{"format": 2, "files": []}"#).unwrap_err();
         assert!(error.contains("has format 2"), "{error}");
     }
@@ -144,7 +144,7 @@ mod tests {
         for odd in ["opt/cni/bin/macvlan", "/opt/../etc/passwd", "/"] {
             let error =
                 InstallRecord::parse(text.replace("/opt/cni/bin/macvlan", odd).as_bytes()).unwrap_err();
-            assert!(error.contains("no absolute path"), "{error}");
+            assert!(error.contains("not an absolute path"), "{error}");
         }
     }
 }

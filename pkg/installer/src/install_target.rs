@@ -1,4 +1,4 @@
-//! One name that gets a program, and what has to be done for it.
+//! One file to install, and the step that it needs.
 
 use std::path::PathBuf;
 
@@ -9,40 +9,40 @@ use crate::{
     source_program::SourceProgram,
 };
 
-/// Everybody may execute what is installed.
+/// The permissions of installed files: every user may execute them.
 pub(crate) const MODE: u32 = 0o755;
 
-/// A name that gets a program.
+/// A path that a program is installed at.
 #[derive(Debug, Clone)]
 pub(crate) struct InstallTarget {
-    /// Which of the installation's programs.
+    /// The index of the program in the installer's list.
     pub(crate) program: usize,
-    /// The file, seen from here.
+    /// The path in this process' file system.
     pub(crate) here: PathBuf,
-    /// The same as the node names it.
+    /// The path on the node.
     pub(crate) on_node: PathBuf,
 }
 
-/// What has to be done for it.
+/// The step that a target needs.
 #[derive(Debug)]
 pub(crate) struct InstallStep {
     pub(crate) target: InstallTarget,
     pub(crate) action: InstallAction,
-    /// What is there.
+    /// The file that exists there now.
     pub(crate) existing: ExistingFile,
-    /// Its release, if it is ours.
+    /// The release of the existing file, if it is one of Silkrail's.
     pub(crate) was: Option<ReleaseVersion>,
-    /// What will be noted of it.
+    /// The record entry of the new file.
     pub(crate) entry: InstalledFile,
-    /// The origin in the entry is not kept yet.
+    /// Whether the existing file must still be saved in the store.
     pub(crate) keep: bool,
 }
 
 impl InstallTarget {
-    /// Compares what is there with what should be, and with what was noted.
+    /// Compares the existing file with the program and with the record entry in `noted`.
     ///
     /// # Errors
-    /// [`Error::Strange`], or [`Error::Downgrade`] unless that is what is wanted.
+    /// [`Error::Strange`], or [`Error::Downgrade`] unless `force` is set.
     pub(crate) fn step(
         &self,
         program: &SourceProgram,
@@ -71,7 +71,7 @@ impl InstallTarget {
         Ok(InstallStep { target: self.clone(), action, existing, was, entry, keep })
     }
 
-    /// The release of a file of ours; `None` if it is somebody else's.
+    /// The release of the existing file; `None` if it belongs to another project.
     fn release_of(
         &self,
         existing: &ExistingFile,
@@ -87,7 +87,7 @@ impl InstallTarget {
     }
 }
 
-/// Whether it is what we once replaced, put back by somebody.
+/// Whether the existing file is the one that an earlier run replaced, restored in the meantime.
 fn is_same(existing: &ExistingFile, origin: Option<&ReplacedFile>) -> bool {
     match (existing, origin) {
         (ExistingFile::File { sha256, .. }, Some(ReplacedFile::File { sha256: noted, .. })) => {
@@ -99,7 +99,7 @@ fn is_same(existing: &ExistingFile, origin: Option<&ReplacedFile>) -> bool {
 }
 
 impl InstallStep {
-    /// Nothing is done where somebody else's file is.
+    /// Leaves a file of another project unchanged.
     pub(crate) fn spare_others(self) -> Self {
         match self.action {
             InstallAction::Replace => {
@@ -110,7 +110,7 @@ impl InstallStep {
         }
     }
 
-    /// The content that must be kept first.
+    /// The content that must be saved before the file is replaced.
     pub(crate) fn content_to_keep(&self) -> Option<&[u8]> {
         match &self.existing {
             ExistingFile::File { content, .. } if self.keep => Some(content),
@@ -118,7 +118,7 @@ impl InstallStep {
         }
     }
 
-    /// What is noted while it is done: what is there now counts as ours too if it is.
+    /// The entry while the step is in progress: it also contains the hash of the existing file if that is Silkrail's.
     pub(crate) fn entry_meanwhile(&self) -> InstalledFile {
         let mut entry = self.entry.clone();
         let before = self

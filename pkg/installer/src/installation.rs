@@ -1,4 +1,4 @@
-//! Putting programs under their names.
+//! Plans and performs an installation.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::{
 
 const EXECUTABLE: FileAttributes = FileAttributes { mode: MODE, owner: None };
 
-/// What is beside the CNI plugins, for people and for the node itself.
+/// The programs other than the CNI plugins: the command line and the daemon.
 const TOOLS: [&str; 2] = ["silkrail", "silkraild"];
 
 /// What to install, and where.
@@ -22,55 +22,55 @@ const TOOLS: [&str; 2] = ["silkrail", "silkraild"];
 pub struct InstallOptions {
     /// The node's root directory.
     pub root: PathBuf,
-    /// The directory with the executables; in it and beside it `cni` and `bin` count too.
+    /// The directory with the executables; `cni` and `bin` in it and next to it are searched too.
     pub from: PathBuf,
-    /// Where the node's runtime looks for plugins.
+    /// The directory in which the node's container runtime looks for plugins.
     pub to: PathBuf,
-    /// Where `silkrail` and `silkraild` go, if anywhere.
+    /// The directory for `silkrail` and `silkraild`; `None` to leave them out.
     pub bin_dir: Option<PathBuf>,
-    /// Every name that a plugin has.
+    /// The names of all plugins.
     pub plugins: Vec<String>,
-    /// Those to install.
+    /// The plugin names to install.
     pub names: Vec<String>,
-    /// Names whose file is left alone if it is somebody else's: a program of theirs may be at work with it.
+    /// Names that are not replaced if the file belongs to another project, which may still use it.
     pub spared: Vec<String>,
-    /// Also in place of a newer release.
+    /// Whether a newer release is replaced.
     pub force: bool,
 }
 
-/// What becomes of a file.
+/// What is done with a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InstallAction {
-    /// Nothing was there.
+    /// The file did not exist.
     Install,
-    /// Another build of ours was there.
+    /// The file was another build of Silkrail.
     Upgrade,
-    /// Something else was there, and is kept.
+    /// The file belonged to another project; it is saved in the store.
     Replace,
-    /// It is there already.
+    /// The file is up to date.
     Unchanged,
-    /// Something else is there, and stays.
+    /// The file belongs to another project and is not replaced.
     LeftAlone,
 }
 
 /// One file of a plan.
 #[derive(Debug, Clone)]
 pub struct PlannedFile {
-    /// The file, as the node names it.
+    /// The path of the file on the node.
     pub path: PathBuf,
-    /// What becomes of it.
+    /// What is done with the file.
     pub action: InstallAction,
-    /// Of its new content.
+    /// The hash of the new content.
     pub sha256: Sha256,
-    /// Of the new content.
+    /// The release of the new content.
     pub release: ReleaseVersion,
-    /// The release that it replaces.
+    /// The release of the replaced file, if it is one of Silkrail's.
     pub was: Option<ReleaseVersion>,
-    /// What was there before Silkrail, for [`uninstall`](crate::uninstall()).
+    /// The file from before Silkrail, which [`uninstall`](crate::uninstall()) restores.
     pub origin: Option<ReplacedFile>,
 }
 
-/// Programs that run here, and the names that they get.
+/// An installation: programs that were run on this node, and the paths that they are installed at.
 #[derive(Debug)]
 pub struct Installer {
     programs: Vec<SourceProgram>,
@@ -81,7 +81,7 @@ pub struct Installer {
 }
 
 impl Installer {
-    /// Looks at source and destination. Nothing is changed.
+    /// Checks the source and the destination. Nothing is changed.
     ///
     /// # Errors
     /// [`Error::NoSource`], [`Error::Untrusted`], [`Error::WrongMachine`], [`Error::DoesNotRun`]; [`Error::Destination`].
@@ -98,7 +98,7 @@ impl Installer {
         Ok(Self { programs, targets, store, spared: options.spared.clone(), force: options.force })
     }
 
-    /// What would be done. Nothing is changed.
+    /// Returns what would be done. Nothing is changed.
     ///
     /// # Errors
     /// [`Error::Downgrade`], [`Error::Strange`], [`Error::Record`], [`Error::Io`].
@@ -106,13 +106,13 @@ impl Installer {
         Ok(self.steps(&self.store.load()?)?.iter().map(PlannedFile::of).collect())
     }
 
-    /// Does it, and says what was done.
+    /// Installs the files and returns what was done.
     ///
-    /// Everything that can fail comes first; then what is replaced is kept and noted; then each name is given to its new
-    /// file. Whoever kills this leaves old files and new ones, all whole, and the next run does the rest.
+    /// Steps that can fail come first; then replaced files are saved and recorded; then the new files are renamed. If the
+    /// process is killed, each file is either the old or the new one, and the next run completes the installation.
     ///
     /// # Errors
-    /// As of [`Installer::plan`]; [`Error::Busy`]; [`Error::Destination`] if the new file does not run there.
+    /// As [`Installer::plan`]; [`Error::Busy`]; [`Error::Destination`] if the new file does not run there.
     pub fn apply(&self) -> Result<Vec<PlannedFile>, Error> {
         let _lock = self.store.lock()?;
         for dir in self.directories() {
@@ -122,7 +122,7 @@ impl Installer {
         let steps = self.steps(&noted)?;
         let done = self.carry_out(&steps, noted);
         if done.is_err() {
-            // What is left of it was not published; the next run would remove it too.
+            // Temporary files are removed now; otherwise the next run would remove them.
             let _ = self.directories().into_iter().try_for_each(atomic_install::discard_all);
         }
         done.map(|()| steps.iter().map(PlannedFile::of).collect())
@@ -156,7 +156,7 @@ impl Installer {
         self.targets.iter().map(step).collect()
     }
 
-    /// Makes a program's new files beside their names: one file with many names, that of those already there if any is.
+    /// Creates a program's new files under temporary names, as hard links to one file: to an unchanged target if any.
     fn make(&self, number: usize, steps: &[InstallStep]) -> Result<(), Error> {
         let program = &self.programs[number];
         let of_program = |step: &&InstallStep| step.target.program == number;
@@ -176,7 +176,7 @@ impl Installer {
         Ok(())
     }
 
-    /// Writes what is to be noted, if it is not noted already.
+    /// Updates and saves the record, unless it is up to date.
     fn save_record(
         &self,
         record: &mut InstallRecord,
@@ -209,13 +209,15 @@ fn changing(steps: &[InstallStep]) -> impl Iterator<Item = &InstallStep> {
     steps.iter().filter(|step| !matches!(step.action, InstallAction::Unchanged | InstallAction::LeftAlone))
 }
 
-/// A file system that forbids execution, a label that does: here it is seen before anything is replaced.
+/// Runs a new file before anything is replaced: a mount option or an SELinux label may forbid execution.
 fn runs_there(made: &Path, program: &SourceProgram, path: &Path) -> Result<(), Error> {
     match probe::version(made) {
         Ok((name, _)) if name == program.name => Ok(()),
         other => {
-            let why = other.map_or_else(|why| why, |(name, _)| format!("it says that it is {name:?}"));
-            let why = format!("what is written there does not run ({why}): is it mounted noexec?");
+            let why = other.map_or_else(|why| why, |(name, _)| format!("it reports the name {name:?}"));
+            let why = format!(
+                "a file written there does not run ({why}); check whether the file system is mounted noexec"
+            );
             Err(Error::Destination { path: path.parent().unwrap_or(path).to_owned(), why })
         }
     }

@@ -1,14 +1,14 @@
-//! Puts Silkrail's executables on a node, and takes them off again.
+//! Installs Silkrail's executables on a node, and uninstalls them.
 //!
-//! A container runtime may call a plugin at any moment, and whoever installs may be killed at any moment. So a name in
-//! the directory of the plugins leads to the whole old file or to the whole new one, always: new content is written
-//! beside it under a name that nobody calls, synced, run once, and then renamed. What is replaced and not ours, like the
-//! Go plugins of the same names, is kept in a [`InstallStore`] with its mode and owner, and comes back with [`uninstall()`].
+//! A container runtime may call a plugin at any moment, and the installing process may be killed at any moment. A name in
+//! the plugin directory therefore always refers to the complete old file or the complete new one: new content is written
+//! under a temporary name in the same directory, synced, run once, and then renamed. A replaced file of another project,
+//! such as a Go plugin, is kept in an [`InstallStore`] with its mode and owner, and restored by [`uninstall()`].
 //!
-//! All names of the CNI plugins are hard links of one file: the IPAM plugin then needs no process of its own.
+//! All names of the CNI plugins are hard links to one file: the IPAM plugin then needs no process of its own.
 //!
-//! [`Installer::plan`] says what would be done, [`Installer::apply`] does it. Both can be repeated: what is there
-//! already is not touched.
+//! [`Installer::plan`] returns what would be done, [`Installer::apply`] does it. Both are idempotent: files that are up to
+//! date are not touched.
 
 #![forbid(unsafe_code)]
 

@@ -1,36 +1,36 @@
-//! Under which names the plugins are installed.
+//! The names under which the plugins are installed.
 
 use std::{fmt, str::FromStr};
 
-/// Before a name that is no other plugin's.
+/// The prefix of names that no other project uses.
 const PREFIX: &str = "silkrail-";
 
-/// The names that the file of the CNI plugins gets.
+/// A selection of names for the file of the CNI plugins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NameSelection {
-    /// Each plugin's own, with or without `silkrail-` before it.
+    /// Every name in the list of plugins, with or without the prefix `silkrail-`.
     All,
-    /// Only those that begin with `silkrail-`: beside the Go plugins, which keep theirs.
+    /// Only names with the prefix `silkrail-`, next to Go plugins with the plain names.
     PrefixedOnly,
-    /// These.
+    /// Exactly these names.
     List(Vec<String>),
 }
 
-/// There is no plugin of that name.
+/// There is no plugin with that name.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("there is no plugin {name:?}; there are {}, each also with silkrail- before it", known.join(", "))]
+#[error("there is no plugin {name:?}; available: {}, each also with the prefix silkrail-", known.join(", "))]
 pub struct UnknownName {
-    /// The name.
+    /// The unknown name.
     pub name: String,
-    /// Those that there are.
+    /// The names of all plugins.
     pub known: Vec<String>,
 }
 
 impl NameSelection {
-    /// The names, of those that the plugins have.
+    /// Returns the selected names, sorted and without duplicates. `known` are the names of all plugins.
     ///
     /// # Errors
-    /// One of a list is none of them.
+    /// [`UnknownName`] if a listed name is not the name of a plugin.
     pub fn of(&self, known: &[&str]) -> Result<Vec<String>, UnknownName> {
         let mut names: Vec<String> = match self {
             Self::All => known.iter().map(|name| (*name).to_owned()).collect(),
@@ -59,7 +59,7 @@ impl FromStr for NameSelection {
         match text {
             "all" => Ok(Self::All),
             "prefixed-only" => Ok(Self::PrefixedOnly),
-            "" => Err("name plugins, separated by commas; or say all, or prefixed-only".into()),
+            "" => Err("expected plugin names separated by commas, all, or prefixed-only".into()),
             list => Ok(Self::List(list.split(',').map(|name| name.trim().to_owned()).collect())),
         }
     }

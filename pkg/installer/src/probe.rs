@@ -1,4 +1,4 @@
-//! Running an executable to see what it is.
+//! Runs an executable to determine what it is.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -11,16 +11,16 @@ use std::{
 
 use crate::ReleaseVersion;
 
-/// How long it may take: they need milliseconds.
+/// Timeout of a run, which normally takes milliseconds.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// No answer is longer.
+/// Upper limit of the output that is read.
 const MAX_OUTPUT_BYTES: u64 = 1 << 16;
 
-/// What it says to `--version`: its name and its release.
+/// Returns the name and the release that a program prints for `--version`.
 ///
 /// # Errors
-/// Why it says nothing.
+/// If it cannot be run, fails, or prints something else.
 pub(crate) fn version(path: &Path) -> Result<(String, ReleaseVersion), String> {
     let mut command = Command::new(path);
     command.arg("--version");
@@ -28,27 +28,27 @@ pub(crate) fn version(path: &Path) -> Result<(String, ReleaseVersion), String> {
     let mut words = text.lines().next().unwrap_or_default().split(' ');
     match (words.next(), words.next()) {
         (Some(name), Some(release)) => Ok((name.to_owned(), ReleaseVersion::new(release))),
-        _ => Err(format!("--version says {text:?} and no name and release")),
+        _ => Err(format!("--version prints {text:?}, expected a name and a release")),
     }
 }
 
-/// Whether the file of the CNI plugins serves one of this name: it answers CNI's VERSION.
+/// Checks that the file of the CNI plugins serves the plugin of this name: it must reply to CNI's VERSION.
 ///
 /// # Errors
-/// Why it does not.
+/// If it cannot be run, fails, or prints something else.
 pub(crate) fn serves(path: &Path, plugin: &str) -> Result<(), String> {
     let mut command = Command::new(path);
     command.arg0(plugin).env("CNI_COMMAND", "VERSION");
     let text = run(command, r#"{"cniVersion":"1.0.0"}"#)?;
-    let answer: serde_json::Value =
-        serde_json::from_str(&text).map_err(|e| format!("{plugin} answers VERSION with {text:?}: {e}"))?;
-    let supported = answer["supportedVersions"].as_array().is_some_and(|versions| !versions.is_empty());
-    supported.then_some(()).ok_or_else(|| format!("{plugin} answers VERSION with {text:?}"))
+    let reply: serde_json::Value =
+        serde_json::from_str(&text).map_err(|e| format!("{plugin} replies to VERSION with {text:?}: {e}"))?;
+    let supported = reply["supportedVersions"].as_array().is_some_and(|versions| !versions.is_empty());
+    supported.then_some(()).ok_or_else(|| format!("{plugin} replies to VERSION with {text:?}"))
 }
 
-/// What a program with an otherwise empty environment prints.
+/// Runs a program with no other environment variables than those of `command`, and returns its output.
 fn run(mut command: Command, input: &str) -> Result<String, String> {
-    // What was set is kept: `env_clear` would take it away.
+    // `env_clear` would also remove the variables of `command`.
     let set: Vec<_> =
         command.get_envs().map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned))).collect();
     command.env_clear().envs(set.into_iter().filter_map(|(name, value)| Some((name, value?))));
@@ -56,19 +56,19 @@ fn run(mut command: Command, input: &str) -> Result<String, String> {
     let deadline = Instant::now() + PROBE_TIMEOUT;
     let mut child = spawn(&mut command, deadline).map_err(|e| format!("it cannot be executed: {e}"))?;
     if let Some(mut stdin) = child.stdin.take() {
-        let _ = stdin.write_all(input.as_bytes()); // whoever does not read it needs it not
+        let _ = stdin.write_all(input.as_bytes()); // a program need not read its input
     }
     let status = wait(&mut child, deadline)?;
     let mut text = String::new();
     let read = child.stdout.take().map(|out| out.take(MAX_OUTPUT_BYTES).read_to_string(&mut text));
     match read {
-        _ if !status.success() => Err(format!("it ended with {status}")),
+        _ if !status.success() => Err(format!("it failed with {status}")),
         Some(Ok(_)) => Ok(text),
-        _ => Err("what it prints is no text".into()),
+        _ => Err("its output is not UTF-8".into()),
     }
 }
 
-/// A file that was just written may still be open in a process that another one is about to start.
+/// Retries on `ETXTBSY`: a file just written may still be open in a process that another thread is about to execute.
 fn spawn(command: &mut Command, deadline: Instant) -> io::Result<Child> {
     loop {
         match command.spawn() {
@@ -88,9 +88,9 @@ fn wait(child: &mut Child, deadline: Instant) -> Result<std::process::ExitStatus
             Ok(None) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("it did not end within {} s", PROBE_TIMEOUT.as_secs()));
+                return Err(format!("timed out after {} s", PROBE_TIMEOUT.as_secs()));
             }
-            Err(e) => return Err(format!("it cannot be waited for: {e}")),
+            Err(e) => return Err(format!("failed to wait for it: {e}")),
         }
     }
 }
@@ -101,15 +101,15 @@ mod tests {
     use crate::test_programs::script;
 
     #[test]
-    fn a_name_and_a_release_are_told() {
+    fn the_name_and_the_release_are_returned() {
         let (_dir, path) = script("echo silkrail-cni 1.2.3; echo A CNI plugin");
         assert_eq!(version(&path), Ok(("silkrail-cni".into(), ReleaseVersion::new("1.2.3"))));
     }
 
     #[test]
-    fn what_fails_says_nothing_or_something_else_is_told() {
+    fn a_failure_or_another_output_is_an_error() {
         for (text, why) in
-            [("echo a 1; exit 3", "exit status: 3"), ("true", "says \"\""), ("kill -9 $$", "signal: 9")]
+            [("echo a 1; exit 3", "exit status: 3"), ("true", "prints \"\""), ("kill -9 $$", "signal: 9")]
         {
             let (_dir, path) = script(text);
             let error = version(&path).unwrap_err();
@@ -125,6 +125,6 @@ mod tests {
             script(r#"test "$CNI_COMMAND" = VERSION && echo '{"supportedVersions":["1.0.0"]}'"#);
         assert_eq!(serves(&path, "macvlan"), Ok(()));
         let (_dir, path) = script("echo '{}'");
-        assert!(serves(&path, "macvlan").unwrap_err().contains("macvlan answers VERSION with \"{}"));
+        assert!(serves(&path, "macvlan").unwrap_err().contains("macvlan replies to VERSION with \"{}"));
     }
 }

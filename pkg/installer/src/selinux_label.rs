@@ -1,7 +1,7 @@
-//! The label by which SELinux lets runtimes execute a file.
+//! SELinux labels of installed files (extended attribute `security.selinux`).
 //!
-//! A file that is written in a directory gets the directory's label, or that of the process that wrote it: in a container
-//! one that the runtime may not execute. The plugins beside it have the right one.
+//! A new file gets the label of its directory or of the writing process. In a container this is a label that the container
+//! runtime must not execute. The other plugins in the directory have the correct label.
 
 use std::{
     fs::{self, File},
@@ -12,17 +12,17 @@ use rustix::fs::{XattrFlags, fsetxattr, lgetxattr};
 
 const NAME: &str = "security.selinux";
 
-/// No label is longer.
+/// Upper limit of the length of a label.
 const MAX_LABEL_BYTES: usize = 4096;
 
-/// The label that a new file should have: that of the file whose place it takes, or else of its neighbours.
+/// Returns the label for a new file: the label of the file that it replaces, or of another file in the directory.
 ///
-/// `None` where there are no labels.
+/// `None` if there are no labels.
 pub(crate) fn for_file(path: &Path) -> Option<Vec<u8>> {
     of(path).or_else(|| of_neighbours(path.parent()?))
 }
 
-/// Gives a file a label. Where that is not allowed it keeps the one it was made with.
+/// Sets the label of a file. If this is not permitted, the file keeps its initial label.
 pub(crate) fn set(file: &File, label: Option<&[u8]>) {
     if let Some(label) = label {
         let _ = fsetxattr(file, NAME, label, XattrFlags::empty());
@@ -37,7 +37,7 @@ fn of(path: &Path) -> Option<Vec<u8>> {
     Some(label)
 }
 
-/// Of the first one by name, so that it is always the same.
+/// The label of the first labelled file by name, so that the result does not vary.
 fn of_neighbours(dir: &Path) -> Option<Vec<u8>> {
     let mut paths: Vec<_> = fs::read_dir(dir).ok()?.filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.retain(|path| !path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".")));
@@ -51,13 +51,13 @@ mod tests {
 
     const LABEL: &[u8] = b"system_u:object_r:container_runtime_exec_t:s0\0";
 
-    /// Root may set labels also where no SELinux gives them a meaning.
+    /// Root can set labels even if SELinux is not enabled.
     fn labelled(path: &Path, label: &[u8]) {
         set(&File::create(path).unwrap(), Some(label));
         assert_eq!(
             of(path).as_deref(),
             Some(label),
-            "is this run by root, on a file system with attributes?"
+            "this test needs root and a file system with extended attributes"
         );
     }
 
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_takes_anothers_place_gets_its_label() {
+    fn a_file_that_replaces_another_gets_its_label() {
         let dir = tempfile::tempdir().unwrap();
         labelled(&dir.path().join("bridge"), b"other\0");
         labelled(&dir.path().join("macvlan"), LABEL);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_has_no_label() {
+    fn links_and_directories_give_no_label() {
         let dir = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("/etc/passwd", dir.path().join("macvlan")).unwrap();
         fs::create_dir(dir.path().join("d")).unwrap();

@@ -1,17 +1,17 @@
-//! What a file holds, in 32 bytes.
+//! SHA-256 hashes of file contents.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256 as Hasher};
 
-/// The SHA-256 of a content; as text what `sha256sum` prints.
+/// A SHA-256 hash. Its text form is the one that sha256sum(1) prints.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Sha256([u8; 32]);
 
 impl Sha256 {
-    /// That of a content.
+    /// Returns the hash of a content.
     pub fn of(content: &[u8]) -> Self {
         Self(Hasher::digest(content).into())
     }
@@ -47,8 +47,8 @@ impl FromStr for Sha256 {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no SHA-256: 64 lower-case hexadecimal digits are");
-        // It becomes the name of a file, so there is one way only to write it.
+        let wrong = || format!("{text:?} is not a SHA-256 hash: expected 64 lower-case hexadecimal digits");
+        // The text is also a file name, so only one spelling is accepted.
         if text.len() != 64 || !text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
             return Err(wrong());
         }
@@ -66,14 +66,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_what_sha256sum_prints() {
+    fn the_text_is_what_sha256sum_prints() {
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(Sha256::of(b"abc").to_string(), abc);
         assert_eq!(abc.parse(), Ok(Sha256::of(b"abc")));
     }
 
     #[test]
-    fn other_texts_are_none() {
+    fn other_texts_are_refused() {
         let abc = Sha256::of(b"abc").to_string();
         for bad in
             ["", &abc[1..], &abc.to_uppercase(), &format!("{}/", &abc[1..]), &format!("+{}", &abc[1..])]

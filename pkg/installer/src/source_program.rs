@@ -1,4 +1,4 @@
-//! The executables that are installed, where they come from.
+//! The executables to install, and the search for them.
 
 use std::{
     fs,
@@ -7,16 +7,16 @@ use std::{
 
 use crate::{Error, ReleaseVersion, Sha256, elf, probe, trusted_owners};
 
-/// What the file of all CNI plugins calls itself.
+/// The program name that the file of all CNI plugins reports to `--version`.
 pub(crate) const PLUGINS: &str = "silkrail-cni";
 
-/// Below the directory that was named, and beside it: as hack/build lays them out, and as an image has them.
+/// Directories to search, relative to the specified one: the layouts of hack/build and of the container image.
 const PLACES: [&str; 5] = ["", "cni", "bin", "../cni", "../bin"];
 
-/// An executable that runs on this node.
+/// An executable that was run on this node.
 #[derive(Debug)]
 pub(crate) struct SourceProgram {
-    /// What it calls itself.
+    /// The program name that it reports to `--version`, such as `silkraild`.
     pub(crate) name: &'static str,
     pub(crate) content: Vec<u8>,
     pub(crate) sha256: Sha256,
@@ -24,7 +24,7 @@ pub(crate) struct SourceProgram {
 }
 
 impl SourceProgram {
-    /// The CNI plugins. Their file may have the name of any of them; it must serve all those that are asked for.
+    /// Finds the CNI plugins. The file may have the name of any plugin; it must serve all of `names`.
     pub(crate) fn plugins(from: &Path, known: &[String], names: &[String]) -> Result<Self, Error> {
         let mut files = vec![PLUGINS];
         files.extend(known.iter().map(String::as_str));
@@ -35,7 +35,7 @@ impl SourceProgram {
         Ok(program)
     }
 
-    /// A program of its own.
+    /// Finds a program that is a separate file, such as `silkraild`.
     pub(crate) fn named(from: &Path, name: &'static str) -> Result<Self, Error> {
         Self::find(from, name, &[name]).map(|(program, _)| program)
     }
@@ -45,14 +45,14 @@ impl SourceProgram {
         let found = paths.into_iter().find(|path| path.is_file());
         let path = found.ok_or_else(|| Error::NoSource { name: name.to_owned(), dir: from.to_owned() })?;
         let path = trusted_owners::require_trusted(&path).map_err(|why| Error::Untrusted { path, why })?;
-        let content = fs::read(&path).map_err(Error::io("read", &path))?;
+        let content = fs::read(&path).map_err(Error::io("cannot read", &path))?;
         if let Some(is) = elf::machine(&content).filter(|is| is != std::env::consts::ARCH) {
             return Err(Error::WrongMachine { path, is });
         }
         let refuse = |why| Error::DoesNotRun { path: path.clone(), why };
         let (is, release) = probe::version(&path).map_err(refuse)?;
         if is != name {
-            return Err(refuse(format!("it says that it is {is:?}, not {name:?}")));
+            return Err(refuse(format!("it reports the name {is:?}, expected {name:?}")));
         }
         Ok((Self { name, sha256: Sha256::of(&content), content, release }, path))
     }
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plugins_are_found_as_they_are_built_and_as_an_image_has_them() {
+    fn the_plugins_are_found_in_the_layouts_of_the_build_and_of_the_image() {
         for (file, from) in [
             ("dist/cni/macvlan", "dist/cni"),
             ("dist/cni/ipvlan", "dist"),
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_can_change_is_not_even_run() {
+    fn a_file_that_other_users_can_change_is_not_run() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("macvlan");
         program(&file, &format!("touch {}/ran; echo silkrail-cni 1.0.0", dir.path().display()));
@@ -96,23 +96,23 @@ mod tests {
         let error = find(dir.path()).unwrap_err();
         assert!(matches!(error, Error::Untrusted { .. }), "{error}");
         assert!(
-            error.to_string().contains("belongs to user 65534") && !dir.path().join("ran").exists(),
+            error.to_string().contains("is owned by user 65534") && !dir.path().join("ran").exists(),
             "{error}"
         );
     }
 
     #[test]
-    fn what_is_not_there_or_something_else_is_told() {
+    fn a_missing_file_or_another_program_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         assert!(matches!(find(dir.path()), Err(Error::NoSource { .. })));
         program(&dir.path().join("macvlan"), "echo bridge 1.0.0");
-        assert!(find(dir.path()).unwrap_err().to_string().contains("it says that it is \"bridge\""));
+        assert!(find(dir.path()).unwrap_err().to_string().contains("it reports the name \"bridge\""));
         program(&dir.path().join("macvlan"), "[ \"$1\" = --version ] && echo silkrail-cni 1.0.0");
-        assert!(find(dir.path()).unwrap_err().to_string().contains("does not run as it should here"));
+        assert!(find(dir.path()).unwrap_err().to_string().contains("does not run correctly on this node"));
     }
 
     #[test]
-    fn an_executable_for_another_processor_is_told_before_it_is_tried() {
+    fn an_executable_for_another_processor_is_reported_before_it_is_run() {
         let dir = tempfile::tempdir().unwrap();
         let mut content = fs::read("/proc/self/exe").unwrap();
         content[18..20].copy_from_slice(&22_u16.to_le_bytes());

@@ -8,7 +8,7 @@ use std::{
 
 use tempfile::TempDir;
 
-/// A shell script in a directory of its own.
+/// Creates a shell script in a new directory.
 pub(crate) fn script(body: &str) -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("program");
@@ -16,13 +16,13 @@ pub(crate) fn script(body: &str) -> (TempDir, PathBuf) {
     (dir, path)
 }
 
-/// A shell script of that name.
+/// Creates a shell script at a path.
 pub(crate) fn program(path: &Path, body: &str) {
     fs::write(path, format!("#!/bin/sh\n{body}\n")).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// What stands for the CNI plugins of a release.
+/// Creates a script that behaves like the CNI plugins of a release.
 pub(crate) fn plugins(path: &Path, release: &str) {
     let body = format!(
         "[ \"$1\" = --version ] && echo silkrail-cni {release} && exit\n\

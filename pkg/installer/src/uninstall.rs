@@ -1,4 +1,4 @@
-//! Taking programs off the node again.
+//! Removes installed programs from the node.
 
 use std::{
     collections::BTreeMap,
@@ -13,31 +13,31 @@ use crate::{
     install_record::InstalledFile,
 };
 
-/// What becomes of one file.
+/// The outcome for one installed file.
 #[derive(Debug, Clone)]
 pub struct RemovedFile {
-    /// The file, as the node names it.
+    /// The path of the file on the node.
     pub path: PathBuf,
-    /// What becomes of it.
+    /// What was done with it.
     pub outcome: RemovalOutcome,
 }
 
-/// What becomes of a file.
+/// What was done with a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemovalOutcome {
-    /// Ours is removed; nothing was there before.
+    /// It was removed; there was no file before the installation.
     Removed,
-    /// What was there before is there again.
+    /// The file from before the installation was restored.
     Restored,
-    /// It was gone already, or what was there before is back.
+    /// It did not exist any more, or the former file was restored already.
     Gone,
-    /// It stays, for this reason.
+    /// It was kept, for this reason.
     Left(String),
 }
 
-/// Removes what was installed and puts back what was there before. A file that is not as we put it stays.
+/// Removes installed files and restores the files that they replaced. A file that was changed since is kept.
 ///
-/// With `dry_run` it only says what would be done.
+/// With `dry_run` it only returns what would be done.
 ///
 /// # Errors
 /// [`Error::InUse`] while attachments have their state below `state`, unless `force`; [`Error::Record`], [`Error::Busy`],
@@ -52,7 +52,7 @@ pub fn uninstall(
     if !attachments.is_empty() && !force {
         return Err(Error::InUse { attachments });
     }
-    // A node where nothing was installed gets no directory for it.
+    // If nothing was installed, do not create the directory of the store.
     if dry_run || store.load()?.files.is_empty() {
         return store.load()?.files.iter().map(|(path, entry)| removal(store, path, entry)).collect();
     }
@@ -72,7 +72,7 @@ pub fn uninstall(
     Ok(removals)
 }
 
-/// Notes what is left; without anything left, no note and no backup is.
+/// Records the files that are left. If there are none, the record and the backups are removed.
 fn drop_from_record(
     store: &InstallStore,
     mut record: crate::install_record::InstallRecord,
@@ -93,12 +93,12 @@ fn backup(entry: &InstalledFile) -> Option<Sha256> {
     }
 }
 
-/// What is to become of a file.
+/// Determines what will be done with a file.
 fn removal(store: &InstallStore, path: &Path, entry: &InstalledFile) -> Result<RemovedFile, Error> {
     let here = store.here(path);
     let outcome = match ExistingFile::read(&here) {
         Ok(existing) => judge(store, &here, &existing, entry),
-        Err(Error::Strange { .. }) => RemovalOutcome::Left("something else than a file has its name".into()),
+        Err(Error::Strange { .. }) => RemovalOutcome::Left("it is not a regular file".into()),
         Err(other) => return Err(other),
     };
     Ok(RemovedFile { path: path.to_owned(), outcome })
@@ -114,7 +114,7 @@ fn judge(
     match (existing, &entry.origin) {
         (ExistingFile::Nothing, None) => RemovalOutcome::Gone,
         (ExistingFile::Nothing, Some(_)) if !here.parent().is_some_and(Path::is_dir) => {
-            RemovalOutcome::Left("its directory is gone, and what was there before cannot be put back".into())
+            RemovalOutcome::Left("its directory does not exist, so the former file cannot be restored".into())
         }
         (ExistingFile::File { sha256, .. }, Some(ReplacedFile::File { sha256: before, .. }))
             if sha256 == before =>
@@ -123,13 +123,13 @@ fn judge(
         }
         (ExistingFile::Link(to), Some(ReplacedFile::Link { target })) if to == target => RemovalOutcome::Gone,
         (ExistingFile::File { .. } | ExistingFile::Link(_), _) if !is_ours => {
-            RemovalOutcome::Left("somebody else changed it since: remove it yourself".into())
+            RemovalOutcome::Left("it was changed after the installation: remove it manually".into())
         }
         (_, None) => RemovalOutcome::Removed,
         (_, Some(ReplacedFile::Link { .. })) => RemovalOutcome::Restored,
         (_, Some(ReplacedFile::File { sha256, .. })) => match store.read_backup(sha256) {
             Ok(_) => RemovalOutcome::Restored,
-            Err(why) => RemovalOutcome::Left(format!("what was there before is lost: {why}")),
+            Err(why) => RemovalOutcome::Left(format!("the former file cannot be restored: {why}")),
         },
     }
 }
@@ -176,7 +176,7 @@ mod tests {
 
     const STATE: &str = "root/run/silkrail";
 
-    /// A node where ipvlan was a link, macvlan a program, and sriov nothing, before ours were installed.
+    /// A node on which ipvlan was a symbolic link, macvlan a program, and sriov missing before the installation.
     fn installed() -> TempDir {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(bin(&dir, "")).unwrap();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_before_is_there_again_and_nothing_else_is_left() {
+    fn former_files_are_restored_and_nothing_else_is_left() {
         let dir = installed();
         let expected = [RemovalOutcome::Restored, RemovalOutcome::Restored, RemovalOutcome::Removed];
         assert_eq!(run(&dir, false, true).unwrap(), expected);
@@ -238,39 +238,42 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_changed_stays_and_is_noted() {
+    fn a_changed_file_is_kept_and_stays_in_the_record() {
         let dir = installed();
         fs::remove_file(bin(&dir, "macvlan")).unwrap();
         program(&bin(&dir, "macvlan"), "echo go 2");
         let outcomes = run(&dir, false, false).unwrap();
         assert!(
-            matches!(&outcomes[1], RemovalOutcome::Left(why) if why.contains("somebody else")),
+            matches!(&outcomes[1], RemovalOutcome::Left(why) if why.contains("changed after the installation")),
             "{outcomes:?}"
         );
         assert_eq!(fs::read_to_string(bin(&dir, "macvlan")).unwrap(), "#!/bin/sh\necho go 2\n");
         fs::remove_file(bin(&dir, "macvlan")).unwrap();
-        // Now what was there before can be put back.
+        // Now the former file can be restored.
         assert_eq!(run(&dir, false, false).unwrap(), [RemovalOutcome::Restored]);
     }
 
     #[test]
-    fn ours_stays_if_what_was_there_before_is_lost() {
+    fn our_file_is_kept_if_the_former_one_cannot_be_restored() {
         let dir = installed();
         let backups = dir.path().join("root/var/lib/silkrail/install/backup");
         for entry in fs::read_dir(backups).unwrap() {
             fs::write(entry.unwrap().path(), "damaged").unwrap();
         }
         let outcomes = run(&dir, false, false).unwrap();
-        assert!(matches!(&outcomes[1], RemovalOutcome::Left(why) if why.contains("is lost")), "{outcomes:?}");
+        assert!(
+            matches!(&outcomes[1], RemovalOutcome::Left(why) if why.contains("cannot be restored")),
+            "{outcomes:?}"
+        );
         assert!(bin(&dir, "macvlan").exists());
     }
 
     #[test]
-    fn a_run_that_was_killed_is_finished() {
+    fn a_killed_run_is_completed() {
         let dir = installed();
         let store = InstallStore::of(&dir.path().join("root"));
         let record = store.load().unwrap();
-        // It had put one back, removed one, and written half of the third.
+        // It had restored one file, removed one, and partly written the third.
         let path = Path::new("/opt/cni/bin/macvlan");
         restore(&store, &store.here(path), record.files[path].origin.as_ref().unwrap()).unwrap();
         atomic_install::publish(&store.here(path)).unwrap();
@@ -284,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_was_installed_nothing_is_made() {
+    fn nothing_is_created_if_nothing_was_installed() {
         let dir = tempfile::tempdir().unwrap();
         assert!(run(&dir, false, false).unwrap().is_empty());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);

@@ -1,21 +1,21 @@
-//! Releases, and which of two is newer.
+//! Release numbers and their order.
 
 use std::{cmp::Ordering, fmt};
 
 use serde::{Deserialize, Serialize};
 
-/// A release's number: `0.2.0`, or `0.2.0-rc.1` before it.
+/// A release number, such as `0.2.0`, or `0.2.0-rc.1` for a release candidate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ReleaseVersion(String);
 
 impl ReleaseVersion {
-    /// The number that an executable tells of itself.
+    /// Wraps the number that an executable reports to `--version`. It is not checked.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// Whether it is older than another. Of what is no number nothing is known.
+    /// Whether it is older than another release; false if either is not a release number.
     pub fn is_older_than(&self, other: &Self) -> bool {
         match (self.parts(), other.parts()) {
             (Some(this), Some(that)) => this.cmp(&that) == Ordering::Less,
@@ -23,7 +23,7 @@ impl ReleaseVersion {
         }
     }
 
-    /// Numbers, and whether it is the release itself: what comes before it is older.
+    /// The three numbers, whether it is a final release, and the suffix. A pre-release is older than its release.
     fn parts(&self) -> Option<([u64; 3], bool, &str)> {
         let text = self.0.split_once('+').map_or(self.0.as_str(), |(text, _build)| text);
         let (numbers, early) = text.split_once('-').unwrap_or((text, ""));
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_is_no_number_nothing_is_known() {
+    fn a_text_that_is_not_a_release_number_is_neither_older_nor_newer() {
         for odd in ["", "1", "1.2", "1.2.3.4", "x.1.2", "a.b.c"].map(ReleaseVersion::new) {
             let release = ReleaseVersion::new("1.0.0");
             assert!(!odd.is_older_than(&release) && !release.is_older_than(&odd), "{odd}");

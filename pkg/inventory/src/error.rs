@@ -1,31 +1,31 @@
-//! Why a node's functions could not be listed.
+//! Errors of reading the inventory.
 
 use std::{io, path::PathBuf};
 
-/// Why a node's functions could not be listed. Who may change them must see everything, so nothing is guessed.
+/// The inventory could not be read. There are no partial results, since changes of VFs depend on complete evidence.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// sysfs.
+    /// An attribute of sysfs could not be read.
     #[error(transparent)]
     Sysfs(#[from] sysfs::Error),
-    /// Links, by netlink.
+    /// A netlink request for links failed.
     #[error(transparent)]
     Links(#[from] rtnl::Error),
-    /// RDMA devices, by netlink.
+    /// A netlink request for RDMA devices failed.
     #[error(transparent)]
     Rdma(#[from] rdma::Error),
-    /// The claims of pods.
+    /// The claims or the pod map could not be read.
     #[error(transparent)]
     Claims(#[from] state::Error),
-    /// Which pods live.
+    /// The running pods cannot be determined from this process.
     #[error(transparent)]
     CannotJudge(#[from] netns::NotOnNode),
-    /// Another file.
-    #[error("read {}: {source}", path.display())]
+    /// Another file could not be read.
+    #[error("cannot read {}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The error of the system call.
         source: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! Everything at once.
+//! Reads the inventory of a node.
 
 use std::path::PathBuf;
 
@@ -14,16 +14,16 @@ use crate::{
     vf_users::{FunctionView, UsageEvidence, kernel_users},
 };
 
-/// Where a node's files are.
+/// The directories of a node.
 #[derive(Debug, Clone)]
 pub struct NodePaths {
-    /// Its root directory: `/`, or where a container has it.
+    /// Its root directory: `/`, or its mount point in a container.
     pub root: PathBuf,
-    /// Where the plugins keep their state.
+    /// The state directory of the plugins.
     pub state: StateDir,
 }
 
-/// The PFs of a node, in the order of their addresses.
+/// The PFs of a node, in the order of their PCI addresses.
 #[derive(Debug, Clone, Serialize)]
 #[serde(transparent)]
 pub struct Inventory {
@@ -32,31 +32,31 @@ pub struct Inventory {
 }
 
 impl NodePaths {
-    /// Its sysfs.
+    /// Returns its sysfs.
     pub fn sysfs(&self) -> Sysfs {
         Sysfs::at(self.root.join("sys"))
     }
 }
 
 impl Inventory {
-    /// Looks at the node. The caller must be in the node's network namespace.
+    /// Reads the inventory. The caller must be in the node's network namespace.
     ///
     /// # Errors
-    /// [`Error`]: of what is not seen nobody can say that it is free.
+    /// [`Error`] if anything cannot be read: a VF must not be taken for free without all evidence.
     pub fn read(node: &NodePaths) -> Result<Self, Error> {
         let sysfs = node.sysfs();
         let (links, evidence) = (HostLinks::read()?, UsageEvidence::read(node)?);
-        let look = InventoryReader { node, sysfs: &sysfs, links: &links, evidence: &evidence };
+        let reader = InventoryReader { node, sysfs: &sysfs, links: &links, evidence: &evidence };
         let mut pfs = Vec::new();
         for function in sysfs.network_functions()? {
             if sysfs.pf_of(function)?.is_none() {
-                pfs.push(look.pf(function)?);
+                pfs.push(reader.pf(function)?);
             }
         }
         Ok(Self { pfs })
     }
 
-    /// The PF that a person means: by its link, its address, or its RDMA device.
+    /// Finds a PF by the name of its link, its PCI address, or the name of its RDMA device.
     pub fn find(&self, name: &str) -> Option<&Pf> {
         let address: Option<PciAddress> = name.parse().ok();
         self.pfs.iter().find(|pf| {
@@ -67,7 +67,7 @@ impl Inventory {
     }
 }
 
-/// A look at one function after another.
+/// Reads one function at a time.
 struct InventoryReader<'a> {
     node: &'a NodePaths,
     sysfs: &'a Sysfs,
@@ -116,7 +116,7 @@ impl InventoryReader<'_> {
                 found.push(ProtectionReason::DefaultRoute { link: name.clone() });
             }
             if let Some(master) = self.sysfs.master(name)? {
-                // What leads out of the node may sit on the bond.
+                // The default route may use the bond or bridge.
                 found.push(ProtectionReason::Member { link: name.clone(), master });
             }
         }
@@ -193,12 +193,12 @@ mod tests {
         let node =
             NodePaths { root: tree.root().to_owned(), state: StateDir::at(tree.root().join("run/silkrail")) };
         let mut pfs = Inventory::read(&node).unwrap().pfs;
-        assert_eq!(pfs.len(), 1, "VFs are no PFs");
+        assert_eq!(pfs.len(), 1, "VFs are not listed as PFs");
         pfs.remove(0)
     }
 
     #[test]
-    fn a_pf_has_its_vfs_and_nobody_uses_them() {
+    fn a_pf_has_its_vfs_and_they_are_free() {
         let pf = read(&InventoryFixture::new());
         assert_eq!((pf.total_vfs, pf.num_vfs, pf.autoprobe), (8, 2, Some(true)));
         assert_eq!(pf.vfs.iter().map(|vf| vf.index).collect::<Vec<_>>(), [VfIndex(0), VfIndex(1)]);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pf_whose_link_a_pod_has_is_used() {
+    fn a_pf_whose_link_is_in_a_pod_is_used() {
         let tree = InventoryFixture::new();
         let mut expected = vec![VfUser::LinkElsewhere { driver: "mlx5_core".into() }];
         assert_eq!(read(&tree).users, expected);
@@ -219,16 +219,16 @@ mod tests {
     }
 
     #[test]
-    fn a_vf_whose_link_is_not_here_is_used_elsewhere() {
+    fn a_vf_whose_link_is_in_another_namespace_is_used() {
         let tree = InventoryFixture::new();
         fs::remove_dir_all(tree.dir("0000:af:00.3").join("net")).unwrap();
         assert_eq!(read(&tree).vfs[1].users, [VfUser::LinkElsewhere { driver: "mlx5_core".into() }]);
         tree.bind("0000:af:00.3", "vfio-pci");
-        assert!(read(&tree).vfs[1].is_free(), "nobody has it open, and no link is expected");
+        assert!(read(&tree).vfs[1].is_free(), "no process has it open, and no link is expected");
     }
 
     #[test]
-    fn a_vf_whose_rdma_device_is_not_here_is_used_elsewhere() {
+    fn a_vf_whose_rdma_device_is_in_another_namespace_is_used() {
         let tree = InventoryFixture::new();
         fs::create_dir_all(tree.dir("0000:af:00.2").join("infiniband_verbs/uverbs7")).unwrap();
         assert_eq!(read(&tree).vfs[0].users, [VfUser::RdmaElsewhere { uverbs: "uverbs7".into() }]);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sits_on_the_link_of_a_vf_uses_it() {
+    fn a_link_on_top_of_a_vf_uses_it() {
         let tree = InventoryFixture::new();
         let link = tree.root().join("sys/class/net/silkrail-none0");
         fs::create_dir_all(&link).unwrap();

@@ -1,7 +1,7 @@
-//! The PFs and VFs of a node, and who uses them.
+//! The PFs and VFs of a node, and their users.
 //!
-//! [`Inventory::read`] looks once at everything and changes nothing. What says that a VF is in use is a [`VfUser`]: eight
-//! kinds of evidence, of which any one is enough, for a VF that goes while somebody uses it takes a pod's network away.
+//! [`Inventory::read`] reads everything once and changes nothing. Evidence that a VF is in use is a [`VfUser`]. There are
+//! several kinds, and one piece is sufficient, since removing a VF that is in use disconnects a pod.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The links of the node's namespace.
+//! The links of the node's network namespace.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,11 @@ use rtnl::{Handle, Link, LinkKind};
 
 use crate::Error;
 
-/// The links of the namespace, read once.
+/// The links of the network namespace, read once.
 pub(crate) struct HostLinks {
     pub(crate) handle: Handle,
     all: Vec<Link>,
-    /// What default routes lead over, and what is below that: the card below a VLAN, the members of a bond.
+    /// The indexes of links that default routes use, including the parent of a VLAN and the members of a bond.
     pub(crate) default_routes: BTreeSet<u32>,
 }
 
@@ -27,20 +27,20 @@ impl HostLinks {
         self.all.iter().find(|link| link.name == name.as_str())
     }
 
-    /// The addresses that somebody gave a link.
+    /// Returns the IP addresses of a link, without link-local ones of the kernel.
     pub(crate) fn addresses(&self, name: &LinkName) -> Result<Vec<String>, Error> {
         let Some(link) = self.find(name) else { return Ok(Vec::new()) };
         Ok(self.handle.addresses(link.index)?.iter().map(ToString::to_string).collect())
     }
 }
 
-/// These links, those that they sit on, and those that belong to them.
+/// Returns these links with their parents and their members, recursively.
 fn with_those_below(all: &[Link], mut open: Vec<u32>) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();
     while let Some(index) = open.pop() {
         if found.insert(index) {
             open.extend(all.iter().filter(|link| link.controller == Some(index)).map(|link| link.index));
-            // A veth's peer, which may be in another namespace, is nothing that it sits on.
+            // For a veth, `parent` is its peer, which may be in another namespace.
             let link = all.iter().find(|link| link.index == index);
             let link =
                 link.filter(|link| !matches!(&link.kind, Some(LinkKind::Other(kind)) if kind == "veth"));
@@ -74,14 +74,14 @@ mod tests {
     }
 
     #[test]
-    fn a_default_route_over_a_vlan_or_a_bridge_leads_over_the_card_below() {
+    fn a_default_route_over_a_vlan_or_a_bridge_uses_the_card_below() {
         // 2: the card, 3: a VLAN on it, 4: a bridge that the VLAN belongs to, 5: another card.
         let all = [link(2, None, None), link(3, Some(2), Some(4)), link(4, None, None), link(5, None, None)];
         for from in [3, 4] {
             assert!(with_those_below(&all, vec![from]).contains(&2), "{from}");
         }
         assert!(!with_those_below(&all, vec![4]).contains(&5));
-        // A circle ends, should there be one.
+        // A cycle terminates.
         assert_eq!(with_those_below(&[link(7, Some(8), None), link(8, Some(7), None)], vec![7]).len(), 2);
         let veth = Link { kind: Some(LinkKind::Other("veth".into())), ..link(9, Some(2), None) };
         assert!(!with_those_below(&[veth], vec![9]).contains(&2), "2 is a link of another namespace");

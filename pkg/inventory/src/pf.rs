@@ -11,40 +11,40 @@ use crate::{Vf, VfUser};
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pf {
-    /// Its address.
+    /// Its PCI address.
     pub pci: PciAddress,
-    /// Its identification numbers.
+    /// Its PCI vendor and device IDs.
     pub ids: Option<PciIds>,
     /// The driver it is bound to.
     pub driver: Option<String>,
-    /// Its link, if that is in the node's namespace.
+    /// Its link, if the link is in the node's namespace.
     pub link: Option<PfLink>,
-    /// Its RDMA devices that are in the node's namespace.
+    /// The names of its RDMA devices in the node's namespace.
     pub rdma: Vec<String>,
-    /// The GUID of the first of them.
+    /// The node GUID of the first RDMA device.
     #[serde(skip)]
     pub guid: Option<u64>,
-    /// How many VFs it can have: 0 without SR-IOV.
+    /// The maximum number of VFs (`sriov_totalvfs`); 0 without SR-IOV.
     pub total_vfs: u32,
-    /// How many it has.
+    /// The number of VFs (`sriov_numvfs`).
     pub num_vfs: u32,
-    /// Whether the kernel binds its new VFs to a driver.
+    /// Whether the kernel binds its new VFs to a driver (`sriov_drivers_autoprobe`).
     pub autoprobe: Option<bool>,
-    /// Why it should not be touched.
+    /// The reasons why it should not be changed.
     pub protections: Vec<ProtectionReason>,
-    /// Who uses the PF itself. That the node has an address on its link is no use.
+    /// The users of the PF itself. An address of the node on its link does not count.
     #[serde(rename = "usedBy")]
     pub users: Vec<VfUser>,
-    /// Its VFs, in the order of their numbers.
+    /// Its VFs, by index.
     pub vfs: Vec<Vf>,
 }
 
-/// Identification numbers, in hexadecimal as `lspci -n` shows them.
+/// PCI IDs in hexadecimal, as `lspci -n` shows them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PciIds {
-    /// The maker's.
+    /// The vendor ID, such as `15b3`.
     pub vendor: String,
-    /// The device's.
+    /// The device ID, such as `101d`.
     pub device: String,
 }
 
@@ -52,63 +52,63 @@ pub struct PciIds {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PfLink {
-    /// Its index.
+    /// Its interface index.
     #[serde(skip)]
     pub index: u32,
-    /// Its name.
+    /// Its name, such as `ens6f0np0`.
     pub name: LinkName,
-    /// Its MAC address; InfiniBand has none.
+    /// Its MAC address; `None` for InfiniBand.
     pub mac: Option<MacAddr>,
-    /// The MAC address that its card was made with, where the kernel knows it (since Linux 5.6): a bond gives all of its
-    /// members the same.
+    /// Its permanent MAC address (`IFLA_PERM_ADDRESS`, since Linux 5.6). All members of a bond have the same MAC address, but
+    /// different permanent ones.
     #[serde(skip)]
     pub permanent_mac: Option<MacAddr>,
-    /// Its MTU.
+    /// Its MTU in bytes.
     pub mtu: u32,
     /// Whether it is administratively up.
     pub up: bool,
-    /// Whether it is InfiniBand.
+    /// Whether it is an InfiniBand link.
     pub infiniband: bool,
 }
 
-/// Why a PF should not be touched: some drivers reset it when it gets VFs, and the node would lose more than a network
-/// of pods.
+/// Why a PF should not be changed: some drivers reset it when its VFs change, which would also interrupt the node's own
+/// traffic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum ProtectionReason {
-    /// The node's default route leads over it.
+    /// The node's default route uses it.
     DefaultRoute {
-        /// Its link.
+        /// The name of its link.
         link: LinkName,
     },
-    /// It belongs to a bond, a bridge or the like.
+    /// It is a member of a bond, a bridge or a similar link.
     Member {
-        /// Its link.
+        /// The name of its link.
         link: LinkName,
-        /// To what it belongs.
+        /// The bond or bridge.
         master: String,
     },
-    /// The kernel itself is connected over its RDMA device: NVMe over Fabrics, NFS, iSER.
+    /// A kernel module has connections over its RDMA device: NVMe over Fabrics, NFS, iSER.
     Kernel {
-        /// The RDMA device.
+        /// The name of the RDMA device.
         device: String,
-        /// The part of the kernel.
+        /// The kernel module, such as `nvme_rdma`.
         module: String,
     },
 }
 
 impl Pf {
-    /// What a person calls it: its link's name, or its address.
+    /// Returns the name of its link, or its PCI address.
     pub fn name(&self) -> String {
         self.link.as_ref().map_or_else(|| self.pci.to_string(), |link| link.name.to_string())
     }
 
-    /// Whether it is a port of InfiniBand.
+    /// Whether its link is an InfiniBand link.
     pub fn is_infiniband(&self) -> bool {
         self.link.as_ref().is_some_and(|link| link.infiniband)
     }
 
-    /// The VFs that somebody uses.
+    /// Returns the VFs that are in use.
     pub fn used_vfs(&self) -> impl Iterator<Item = &Vf> {
         self.vfs.iter().filter(|vf| !vf.is_free())
     }
@@ -117,10 +117,10 @@ impl Pf {
 impl fmt::Display for ProtectionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::DefaultRoute { link } => write!(f, "the node's default route leads over {link}"),
+            Self::DefaultRoute { link } => write!(f, "the node's default route uses {link}"),
             Self::Member { link, master } => write!(f, "{link} belongs to {master}"),
             Self::Kernel { device, module } => {
-                write!(f, "{module} of the kernel is connected over RDMA device {device}")
+                write!(f, "the kernel module {module} has connections over RDMA device {device}")
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A node made of files, for what cannot exist on the machine that tests run on: a PF with two VFs.
+//! A simulated node in a directory, with a PF and two VFs that the machine of the tests need not have.
 
 use std::{
     fs,

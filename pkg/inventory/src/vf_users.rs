@@ -1,4 +1,4 @@
-//! Who uses a VF.
+//! The users of PFs and VFs.
 
 mod claims;
 mod kubelet;
@@ -19,7 +19,7 @@ pub(crate) use self::{
 };
 use crate::{Error, NodePaths, Vf, links::HostLinks};
 
-/// Evidence that somebody uses a VF.
+/// Evidence that a PF or VF is in use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum VfUser {
@@ -30,57 +30,57 @@ pub enum VfUser {
     },
     /// A pod that the Go plugins attached.
     GoPlugin {
-        /// The pod's namespace.
+        /// The path of the pod's network namespace.
         netns: PathBuf,
     },
-    /// The kubelet has given it to a pod.
+    /// kubelet has allocated it to a pod.
     Kubelet {
         /// `namespace/name`, or the UID.
         pod: String,
-        /// As which resource.
+        /// The name of the extended resource.
         resource: String,
     },
     /// Its link is in another network namespace.
     LinkElsewhere {
-        /// The driver that must have made one.
+        /// The driver of the function, which creates a link.
         driver: String,
     },
     /// Its RDMA device is in another network namespace.
     RdmaElsewhere {
-        /// Its device file.
+        /// The name of its character device, such as `uverbs7`.
         uverbs: String,
     },
     /// A process has its RDMA device open.
     Process {
         /// The RDMA device.
         device: String,
-        /// The process.
+        /// The process, such as `qemu (pid 42)`.
         process: String,
     },
-    /// A process has it in user space, by VFIO or UIO.
+    /// A process uses it in user space, through VFIO or UIO.
     UserSpace {
-        /// The process.
+        /// The process, such as `qemu (pid 42)`.
         process: String,
     },
-    /// Something sits on its link: a macvlan, a bond, a bridge.
+    /// Its link is the lower link of another one: a macvlan, a bond, a bridge.
     Upper {
-        /// Its link.
+        /// The name of its link.
         link: LinkName,
-        /// What sits on it.
+        /// The name of the upper link.
         upper: String,
     },
     /// The node itself has an address on its link.
     Address {
-        /// Its link.
+        /// The name of its link.
         link: LinkName,
         /// The address.
         address: String,
     },
-    /// What stands for it on the node belongs to a bridge.
+    /// Its representor on the node is a member of a bridge.
     Representor {
-        /// The representor.
+        /// The name of the representor.
         link: LinkName,
-        /// The bridge.
+        /// The name of the bridge.
         master: String,
     },
 }
@@ -88,31 +88,31 @@ pub enum VfUser {
 impl fmt::Display for VfUser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Attachment { attachment } => write!(f, "attachment {attachment} has it"),
-            Self::GoPlugin { netns } => write!(f, "the Go sriov plugin gave it to {}", netns.display()),
-            Self::Kubelet { pod, resource } => write!(f, "the kubelet gave it to pod {pod} as {resource}"),
+            Self::Attachment { attachment } => write!(f, "attachment {attachment} uses it"),
+            Self::GoPlugin { netns } => write!(f, "the Go sriov plugin allocated it to {}", netns.display()),
+            Self::Kubelet { pod, resource } => write!(f, "kubelet allocated it to pod {pod} as {resource}"),
             Self::LinkElsewhere { driver } => {
                 write!(
                     f,
-                    "its link is in another network namespace ({driver} is bound, and there is no link here)"
+                    "its link is in another network namespace ({driver} is bound, but there is no link on the host)"
                 )
             }
             Self::RdmaElsewhere { uverbs } => {
                 write!(
                     f,
-                    "its RDMA device is in another network namespace ({uverbs} is there, and no device here)"
+                    "its RDMA device is in another network namespace ({uverbs} exists, but there is no device on the host)"
                 )
             }
             Self::Process { device, process } => write!(f, "{process} has RDMA device {device} open"),
-            Self::UserSpace { process } => write!(f, "{process} has it in user space (VFIO, UIO)"),
-            Self::Upper { link, upper } => write!(f, "{upper} sits on its link {link}"),
+            Self::UserSpace { process } => write!(f, "{process} uses it in user space (VFIO, UIO)"),
+            Self::Upper { link, upper } => write!(f, "{upper} is on top of its link {link}"),
             Self::Address { link, address } => write!(f, "the node has {address} on its link {link}"),
             Self::Representor { link, master } => write!(f, "its representor {link} belongs to {master}"),
         }
     }
 }
 
-/// What tells of users, read once for all VFs.
+/// The sources of evidence, read once for all functions.
 pub(crate) struct UsageEvidence {
     sysfs: Sysfs,
     claims: ClaimIndex,
@@ -121,7 +121,7 @@ pub(crate) struct UsageEvidence {
     user_space: VfioUsers,
 }
 
-/// A function, as far as evidence is about it.
+/// The properties of a function that evidence refers to.
 pub(crate) struct FunctionView<'a> {
     pub(crate) pci: PciAddress,
     pub(crate) driver: Option<&'a str>,
@@ -140,7 +140,7 @@ impl UsageEvidence {
         })
     }
 
-    /// All that says that somebody uses a VF.
+    /// Returns the evidence that a VF is in use.
     pub(crate) fn of(&self, vf: &Vf, links: &HostLinks) -> Result<Vec<VfUser>, Error> {
         let rdma: Vec<String> = vf.rdma.iter().cloned().collect();
         let (driver, link) = (vf.driver.as_deref(), vf.link.as_ref());
@@ -152,7 +152,7 @@ impl UsageEvidence {
         Ok(users)
     }
 
-    /// All that says that somebody uses a PF itself. A bond or bridge that it belongs to is told of as such.
+    /// Returns the evidence that a PF itself is in use. Its bond or bridge is a [`crate::ProtectionReason`] instead.
     pub(crate) fn of_pf(&self, pf: &FunctionView<'_>) -> Result<Vec<VfUser>, Error> {
         let master = pf.link.map(|link| self.sysfs.master(link)).transpose()?.flatten();
         let mut users = self.of_function(pf)?;
@@ -173,7 +173,7 @@ impl UsageEvidence {
         Ok(users)
     }
 
-    /// What of a function is not here but must be somewhere.
+    /// Returns the devices of a function that exist in another network namespace.
     fn elsewhere(&self, seen: &FunctionView<'_>) -> Result<Vec<VfUser>, Error> {
         let mut found = Vec::new();
         if let Some(driver) = seen.driver.filter(|driver| seen.link.is_none() && makes_links(driver)) {
@@ -187,7 +187,7 @@ impl UsageEvidence {
     }
 }
 
-/// Drivers that hand a function to user space or to another driver make no link.
+/// Whether a driver creates a link. Drivers for user space do not.
 fn makes_links(driver: &str) -> bool {
     !driver.contains("vfio") && !matches!(driver, "uio_pci_generic" | "igb_uio" | "pci-stub")
 }

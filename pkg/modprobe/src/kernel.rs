@@ -1,4 +1,4 @@
-//! How the running kernel comes by `ib_core`: built in, as a module, or not at all.
+//! Where the running kernel has `ib_core`: built in, as a module, or not at all.
 
 use std::{
     fs,
@@ -14,40 +14,40 @@ pub struct KernelModules {
     release: String,
 }
 
-/// What is loaded before the root directory is there.
+/// The initial RAM file system, whose modules are loaded before the root file system is mounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Initramfs {
-    /// The file.
+    /// The path of the image.
     pub image: PathBuf,
-    /// The command that makes it anew.
+    /// The command that rebuilds it, such as `update-initramfs -u`.
     pub command: &'static str,
 }
 
-/// Where `ib_core` is.
+/// Where the kernel has `ib_core`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IbCoreLocation {
-    /// In the kernel's image: modprobe.d has no say.
+    /// In the kernel image: modprobe.d has no effect.
     BuiltIn,
-    /// A module.
+    /// In a loadable module.
     Module,
-    /// Nowhere.
+    /// Neither in the kernel image nor in a module.
     Missing,
 }
 
 impl KernelModules {
-    /// The running kernel's, below a root directory.
+    /// Returns the modules of the running kernel, below a root directory.
     pub fn running(root: &Path) -> Self {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         Self::of(root, release.trim())
     }
 
-    /// Those of the kernel of that release.
+    /// Returns the modules of the kernel with this release, as `uname -r` prints it.
     pub fn of(root: &Path, release: &str) -> Self {
         Self { root: root.to_owned(), release: release.to_owned() }
     }
 
-    /// How this kernel comes by `ib_core`.
+    /// Determines where this kernel has `ib_core`.
     pub fn ib_core(&self) -> IbCoreLocation {
         if self.lists("modules.builtin") {
             IbCoreLocation::BuiltIn
@@ -58,17 +58,17 @@ impl KernelModules {
         }
     }
 
-    /// Where the kernel's modules are looked for.
+    /// The directory of the kernel's modules, `/lib/modules/RELEASE`.
     pub fn modules(&self) -> PathBuf {
         self.root.join("lib/modules").join(&self.release)
     }
 
-    /// What to do about an initramfs that may carry `ib_core`, and with it the old setting.
+    /// A hint to rebuild the initramfs, which may contain `ib_core` and the old setting; `None` without an initramfs.
     pub fn initramfs_hint(&self) -> Option<String> {
         let Initramfs { image, command } = self.initramfs()?;
         let image = Path::new("/").join(image.strip_prefix(&self.root).unwrap_or(&image));
         Some(format!(
-            "if {} holds ib_core, the old setting is in there too: rebuild it ({command}) before the reboot",
+            "if {} contains ib_core, it also contains the old setting: rebuild it ({command}) before the reboot",
             image.display()
         ))
     }
@@ -91,8 +91,8 @@ impl KernelModules {
         Some(Initramfs { image: boot.join(image), command })
     }
 
-    /// As Debian, Red Hat and SUSE call it. Beside it there may be that of kdump and copies of former ones, which are of no
-    /// use to the next boot.
+    /// Whether this is the name that Debian, Red Hat or SUSE use. Images of kdump and copies of former images are not used
+    /// by the next boot.
     fn is_initramfs(&self, name: &str) -> bool {
         let release = &self.release;
         [format!("initrd.img-{release}"), format!("initramfs-{release}.img"), format!("initrd-{release}")]
@@ -100,7 +100,8 @@ impl KernelModules {
             .any(|known| known == name)
     }
 
-    /// A line is `kernel/drivers/infiniband/core/ib_core.ko`, in modules.dep followed by `.xz` and what it needs.
+    /// Whether a file lists ib_core. A line is `kernel/drivers/infiniband/core/ib_core.ko`; in modules.dep a suffix such as
+    /// `.xz` and the dependencies follow.
     fn lists(&self, file: &str) -> bool {
         let text = fs::read_to_string(self.modules().join(file)).unwrap_or_default();
         text.lines().any(|line| {

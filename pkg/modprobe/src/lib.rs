@@ -1,8 +1,8 @@
-//! The RDMA mode of the next boot: what modprobe's configuration and the kernel's command line come to, and how it is
-//! changed.
+//! The RDMA mode of the next boot, as determined by modprobe's configuration and the kernel command line, and how to set
+//! it.
 //!
-//! [`ModprobeConfig`] reads and writes `options ib_core netns_mode=0|1`, [`KernelModules`] says whether that has any say, and
-//! [`NextBootMode`] what all of it comes to.
+//! [`ModprobeConfig`] reads and writes `options ib_core netns_mode=0|1`, [`KernelModules`] determines whether the kernel uses
+//! that option, and [`NextBootMode`] is the resulting mode.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,7 @@
 //! The RDMA mode of the next boot: `options ib_core netns_mode=0|1` in modprobe's configuration.
 //!
-//! Of all settings modprobe takes the last: files by name, whichever directory they are in, and then the
-//! kernel's command line. The file is always `ib_core.conf`: a vendor's driver container mounts that one and
-//! no other.
+//! The last setting takes effect: files are sorted by name, regardless of their directory, and the kernel command line
+//! follows. This crate always writes `ib_core.conf`, the only file that the vendor's driver container mounts.
 
 use std::{
     collections::BTreeMap,
@@ -22,37 +21,37 @@ const KEY: &str = "netns_mode=";
 const FILE_HEADER: &str =
     "# RDMA devices are 0: exclusive, 1: shared. Managed by silkrail: silkrail mode set\n";
 
-/// Where modprobe looks; a file hides those of the same name in later directories.
+/// modprobe's directories. A file hides files of the same name in later directories; see modprobe.d(5).
 const DIRS: [&str; 5] =
     [DIR, "run/modprobe.d", "usr/local/lib/modprobe.d", "usr/lib/modprobe.d", "lib/modprobe.d"];
 
-/// How long another `silkrail` may take for the same file.
+/// Timeout for the lock that another `silkrail` process holds.
 const FILE_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The configuration could not be read or written. The mode is then not changed either.
+/// The configuration could not be read or written. The current mode is not changed either.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A system call failed.
-    #[error("{operation} {}: {source}{}; nothing was changed", path.display(), remedy(source))]
+    #[error("cannot {operation} {}: {source}{}; nothing was changed", path.display(), remedy(source))]
     Io {
-        /// What was tried.
+        /// The verb for the message, such as `open`.
         operation: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// The lock could not be had.
+    /// The lock of the directory could not be acquired.
     #[error(transparent)]
     Lock(#[from] statefile::Error),
 }
 
-/// What to do about the failures an operator meets.
+/// A remedy for common errors.
 fn remedy(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::PermissionDenied => " (run it as root)",
         io::ErrorKind::ReadOnlyFilesystem => {
-            " (/etc cannot be written here: set options ib_core netns_mode where the image is made)"
+            " (/etc is read-only: set options ib_core netns_mode where the image is built)"
         }
         io::ErrorKind::StorageFull => " (the file system is full: free space there)",
         _ => "",
@@ -62,9 +61,9 @@ fn remedy(source: &io::Error) -> &'static str {
 /// One setting in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ModprobeOption {
-    /// Where it is.
+    /// The file that contains it.
     pub path: PathBuf,
-    /// What it says; `None` if the kernel would not understand it.
+    /// The mode; `None` if the kernel does not accept the value.
     pub mode: Option<NetnsMode>,
 }
 
@@ -75,20 +74,20 @@ pub struct ModprobeConfig {
 }
 
 impl ModprobeConfig {
-    /// That of the node whose root directory is `root`.
+    /// Returns the configuration of the node with this root directory.
     pub fn below(root: &Path) -> Self {
         Self { root: root.to_owned() }
     }
 
-    /// The file that is ours.
+    /// Returns the path of the file that silkrail manages, `/etc/modprobe.d/ib_core.conf`.
     pub fn file(&self) -> PathBuf {
         self.root.join(DIR).join(FILE)
     }
 
-    /// All settings, in the order in which modprobe takes them: the last one counts.
+    /// Reads all settings, in modprobe's order: the last one takes effect.
     ///
     /// # Errors
-    /// [`Error::Io`]: a directory cannot be listed, or a file not be read.
+    /// [`Error::Io`] if a directory cannot be listed, or a file cannot be read.
     pub fn settings(&self) -> Result<Vec<ModprobeOption>, Error> {
         let mut files: BTreeMap<OsString, PathBuf> = BTreeMap::new();
         for dir in DIRS.map(|dir| self.root.join(dir)) {
@@ -118,10 +117,10 @@ impl ModprobeConfig {
         Ok(edited(&before, mode) != before)
     }
 
-    /// Makes our file say `mode`, and returns whether it had to be changed.
+    /// Sets the mode in the managed file, and returns whether the file was changed.
     ///
     /// # Errors
-    /// [`Error`]; nothing was changed then.
+    /// [`Error`]; the file is then unchanged.
     pub fn persist(&self, mode: NetnsMode) -> Result<bool, Error> {
         let file = self.file();
         let dir = self.root.join(DIR);
@@ -136,19 +135,19 @@ impl ModprobeConfig {
         fs::create_dir_all(&dir).map_err(failed("create directory", &dir))?;
         let lock = File::open(&dir).map_err(failed("open", &dir))?;
         statefile::lock(&lock, &dir, Instant::now() + FILE_LOCK_TIMEOUT)?;
-        let text = edited(&own(&file)?, mode); // as it is now that nobody else writes
+        let text = edited(&own(&file)?, mode); // read again under the lock
         statefile::replace_durably(&file, 0o644, text.as_bytes()).map_err(failed("write", &file))?;
         Ok(true)
     }
 }
 
-/// What the kernel's command line says about the mode, if anything. It wins over every file.
+/// Returns the mode on the kernel command line, if any. It overrides every file.
 pub fn command_line(text: &str) -> Option<NetnsMode> {
     let options = text.split_ascii_whitespace().filter_map(|word| word.strip_prefix("ib_core."));
     options.filter_map(|option| option.strip_prefix(KEY)).filter_map(mode_of).next_back()
 }
 
-/// The text with `netns_mode` set to `mode` in one place, and everything else as it was.
+/// Returns the text with `netns_mode` set to `mode` in one place, and otherwise unchanged.
 fn edited(text: &str, mode: NetnsMode) -> String {
     let setting = format!("{KEY}{}", number(mode));
     if text.trim().is_empty() {
@@ -174,7 +173,7 @@ fn edited(text: &str, mode: NetnsMode) -> String {
     result
 }
 
-/// A line that sets the mode, with the setting in its first place, or without it if another line has it already.
+/// Returns a line with the setting in place of its first `netns_mode`, or without it if an earlier line has it (`done`).
 fn with_setting(line: &str, words: &[&str], setting: &str, done: bool) -> String {
     let mut kept: Vec<&str> = words.to_vec();
     let mut first = !done;
@@ -186,13 +185,13 @@ fn with_setting(line: &str, words: &[&str], setting: &str, done: bool) -> String
         std::mem::take(&mut first)
     });
     match kept.as_slice() {
-        _ if kept == words => line.to_owned(), // also its spaces
-        [_, _] => String::new(),               // nothing but `options ib_core` is left
+        _ if kept == words => line.to_owned(), // including its white space
+        [_, _] => String::new(),               // only `options ib_core` is left
         _ => kept.join(" ") + "\n",
     }
 }
 
-/// Lines with their ends; one that ends in a backslash goes on in the next.
+/// Returns the lines with their line ends. A backslash at the end of a line continues it on the next.
 fn logical_lines(text: &str) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut begin = 0;
@@ -208,7 +207,7 @@ fn logical_lines(text: &str) -> Vec<&str> {
     lines
 }
 
-/// The words of an `options ib_core` line, or `None` for any other.
+/// Returns the words of an `options ib_core` line; `None` for other lines.
 fn options(line: &str) -> Option<Vec<&str>> {
     let words: Vec<&str> = line.split_whitespace().filter(|word| *word != "\\").collect();
     match words.as_slice() {
@@ -222,7 +221,7 @@ fn values(text: &str) -> Vec<Option<NetnsMode>> {
     words.filter_map(|word| word.strip_prefix(KEY)).map(mode_of).collect()
 }
 
-/// The kernel's spellings of a bool: true is shared.
+/// Parses a boolean as the kernel's `kstrtobool` does: true is shared.
 fn mode_of(value: &str) -> Option<NetnsMode> {
     match value.as_bytes() {
         [b'1' | b'y' | b'Y' | b't' | b'T', ..] => Some(NetnsMode::Shared),
@@ -257,7 +256,7 @@ fn conf_files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths)
 }
 
-/// The text of our file; empty if it is not there. What is no UTF-8 cannot be written back as it was.
+/// Reads the managed file; empty if it does not exist. Text that is not UTF-8 is an error, since it could not be preserved.
 fn own(path: &Path) -> Result<String, Error> {
     let text = fs::read_to_string(path).or_else(absent);
     text.map_err(|source| Error::Io { operation: "read", path: path.to_owned(), source })

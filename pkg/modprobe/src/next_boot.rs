@@ -1,4 +1,4 @@
-//! The mode of the next boot: what modprobe's files and the kernel's command line come to.
+//! The mode of the next boot, from modprobe's files and the kernel command line.
 
 use std::path::PathBuf;
 
@@ -7,37 +7,38 @@ use serde::Serialize;
 
 use crate::ModprobeOption;
 
-/// The mode of the next boot.
+/// The mode of the next boot, and its source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NextBootMode {
     /// The mode.
     pub mode: NetnsMode,
-    /// The file that says so; none for the kernel's default or its command line.
+    /// The file that sets the mode; `None` if it is the kernel's default or set on the command line.
     pub file: Option<PathBuf>,
-    /// Settings that have no say, or make no sense.
+    /// Settings that are overridden or not valid.
     pub warnings: Vec<String>,
-    /// Who says so, if it is no file.
+    /// The source of the mode if it is not a file.
     #[serde(skip)]
     pub by: &'static str,
 }
 
 impl NextBootMode {
-    /// Of all settings the last counts, and the kernel's command line after them.
+    /// Determines the mode: the last setting takes effect, unless the kernel command line overrides it.
     pub fn of(settings: &[ModprobeOption], command_line: Option<NetnsMode>) -> Self {
         let last = settings.iter().rev().find_map(|setting| Some((setting.mode?, setting.path.clone())));
         let (mode, file, by) = match (command_line, last) {
-            (Some(mode), _) => (mode, None, "the kernel's command line, ib_core.netns_mode"),
+            (Some(mode), _) => (mode, None, "the kernel command line, ib_core.netns_mode"),
             (None, Some((mode, file))) => (mode, Some(file), ""),
-            (None, None) => (NetnsMode::Shared, None, "nothing is set; the kernel's default"),
+            (None, None) => (NetnsMode::Shared, None, "not set; the kernel's default"),
         };
         let mut warnings = Vec::new();
-        for ModprobeOption { path, mode: said } in settings {
-            match said {
+        for ModprobeOption { path, mode: set } in settings {
+            match set {
                 None => warnings
-                    .push(format!("{}: netns_mode has a value that is neither 0 nor 1", path.display())),
-                Some(said) if *said != mode => {
+                    .push(format!("{}: netns_mode has an invalid value, expected 0 or 1", path.display())),
+                Some(set) if *set != mode => {
                     let winner = file.as_ref().map_or(by.to_owned(), |file| file.display().to_string());
-                    warnings.push(format!("{} says {said}; {winner} wins with {mode}", path.display()));
+                    warnings
+                        .push(format!("{} sets {set}; {winner} overrides it with {mode}", path.display()));
                 }
                 Some(_) => {}
             }
@@ -70,8 +71,8 @@ mod tests {
         assert_eq!(
             next.warnings,
             [
-                "/a.conf says exclusive; /b.conf wins with shared",
-                "/c.conf: netns_mode has a value that is neither 0 nor 1"
+                "/a.conf sets exclusive; /b.conf overrides it with shared",
+                "/c.conf: netns_mode has an invalid value, expected 0 or 1"
             ]
         );
     }
@@ -80,6 +81,8 @@ mod tests {
     fn the_command_line_wins_over_every_file() {
         let next = NextBootMode::of(&[setting("/a.conf", Some(Exclusive))], Some(Shared));
         assert_eq!((next.mode, next.file), (Shared, None));
-        assert!(next.warnings[0].contains("the kernel's command line, ib_core.netns_mode wins with shared"));
+        assert!(
+            next.warnings[0].contains("the kernel command line, ib_core.netns_mode overrides it with shared")
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Making a node as its file says: look, plan, make, and look again.
+//! Applies a node file: reads the inventory, plans, executes the plan, and reads the inventory again.
 
 use std::{
     collections::BTreeMap,
@@ -15,46 +15,46 @@ use crate::{
     ProvisionPlan, ReadyMarker, SysfsBackend, execute, plan,
 };
 
-/// A node file to work on, and how.
+/// A node file to apply, and the options.
 #[derive(Debug)]
 pub struct Apply<'a> {
-    /// What it says.
+    /// The content of the node file.
     pub file: &'a NodeFile,
-    /// By what the mark that the node is ready names it; none leaves no mark.
+    /// The hash for [`ReadyMarker::config_hash`]; without one, no marker is written.
     pub mark: Option<String>,
-    /// The node.
+    /// The node's directories.
     pub node: NodePaths,
-    /// What the caller agrees to.
+    /// The disruptive changes that are permitted.
     pub consent: ApplyPermissions,
-    /// Its hardware.
+    /// The node's hardware.
     pub system: SysfsBackend,
 }
 
-/// A node file could not be worked on.
+/// A node file could not be applied.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// What this process sees is not the node's.
+    /// This process is not in the node's namespaces.
     #[error(transparent)]
     NotTheNode(#[from] netns::NotOnNode),
-    /// The node could not be looked at.
+    /// The node's PFs and VFs could not be read.
     #[error(transparent)]
     Inventory(#[from] inventory::Error),
-    /// The file speaks twice of a PF, or has too few GUIDs for one.
+    /// Two entries match one PF, or a PF has too few GUIDs.
     #[error(transparent)]
     NodeFile(#[from] InvalidNodeFile),
-    /// What is remembered, or the lock of another run.
+    /// A record could not be read, or the lock that another run holds could not be acquired.
     #[error(transparent)]
     File(#[from] statefile::Error),
-    /// The RDMA mode.
+    /// The RDMA mode could not be read or set.
     #[error(transparent)]
     Mode(#[from] rdma_mode::Error),
-    /// The kernel does not tell which boot this is.
-    #[error("which boot is this? {0}")]
+    /// The boot ID, `/proc/sys/kernel/random/boot_id`, cannot be read.
+    #[error("cannot read the boot ID: {0}")]
     NoBootId(#[from] journal::Error),
 }
 
 impl Apply<'_> {
-    /// What would be done, and would be refused.
+    /// Returns what would be done and what would be refused.
     ///
     /// # Errors
     /// [`ApplyError`].
@@ -64,13 +64,13 @@ impl Apply<'_> {
         let missing = plan.missing.clone();
         let rdma_mode = self.mode()?;
         if let Some(mode) = rdma_mode.as_ref().filter(|mode| !mode.is_right()) {
-            // What would be refused is refused now.
+            // Report an error that a run would have.
             rdma_mode::preview(&self.node.root, mode.wanted, true)?;
         }
         Ok(ApplyReport { dry_run: true, rdma_mode, plan, missing, ..ApplyReport::default() })
     }
 
-    /// Makes the node as the file says. What could not be done is in the report.
+    /// Applies the node file. Refusals and failures are in the report.
     ///
     /// # Errors
     /// [`ApplyError`].
@@ -81,7 +81,7 @@ impl Apply<'_> {
         let rdma_mode = self.ensure_mode(&plan)?;
         let mut failures = self.make(&plan, progress);
         let mut left = if plan.is_empty() { ProvisionPlan::default() } else { self.plan()? };
-        // A driver that asks its PF for the VF's address, and has no answer in time, makes one up: once more, then.
+        // A VF's driver that gets no reply from its PF in time chooses a random address: try once more.
         if failures.is_empty() && !left.is_empty() {
             failures = self.make(&left, progress);
             left = self.plan()?;
@@ -109,13 +109,13 @@ impl Apply<'_> {
         Ok(plan(self.file, &inventory, &remembered, self.consent)?)
     }
 
-    /// The mode as it is, beside what is wanted.
+    /// Compares the current mode with the wanted one; `None` if the file does not set it.
     fn mode(&self) -> Result<Option<ModeReport>, ApplyError> {
         let Some(wanted) = self.file.rdma_mode else { return Ok(None) };
         Ok(Some(ModeReport::of(wanted, &CurrentMode::read(&self.node.root)?)))
     }
 
-    /// Sets the mode. First of all the mark goes: from here on the node may be anything.
+    /// Sets the mode. The ready marker is removed first, since the node is about to change.
     fn ensure_mode(&self, plan: &ProvisionPlan) -> Result<Option<ModeReport>, ApplyError> {
         let report = self.mode()?;
         let is_right = report.as_ref().is_none_or(ModeReport::is_right);
@@ -131,7 +131,7 @@ impl Apply<'_> {
         }
     }
 
-    /// Says to whoever waits for it that the node is as the file says.
+    /// Writes the ready marker if the node is as described by the file.
     fn announce(&self, report: &ApplyReport) -> Result<(), ApplyError> {
         let Some(config_hash) = self.mark.clone().filter(|_| report.is_right()) else { return Ok(()) };
         let rdma_mode = CurrentMode::read(&self.node.root)?.mode;
@@ -149,10 +149,10 @@ impl Apply<'_> {
     }
 }
 
-/// Whoever changes functions is alone as long as this is open. Another run may be at work for as long as its firmware takes.
+/// Takes the lock for changes of PFs and VFs, which is held until the file is closed. Another run may wait for firmware.
 ///
 /// # Errors
-/// That another run is still at work when the `limit` has passed.
+/// [`statefile::Error::Busy`] if another run still holds the lock after `limit`.
 pub fn lock(node: &NodePaths, limit: Duration) -> Result<File, statefile::Error> {
     let dir = node.state.root();
     statefile::make_dir(dir, 0o755)?;

@@ -1,4 +1,4 @@
-//! What is wrong with a function, what may help, and who is in the way.
+//! The problems of a PF or VF, the steps that may solve them, and what prevents the steps.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use crate::{PciBackendError, SysfsBackend};
 
-/// A function that does not work, or should.
+/// A PF or VF to repair.
 #[derive(Debug)]
 pub(crate) struct BrokenFunction {
     pub(crate) pci: PciAddress,
@@ -17,37 +17,37 @@ pub(crate) struct BrokenFunction {
     driver: Option<String>,
     has_rdma: bool,
     pub(crate) should_have_rdma: bool,
-    /// Who uses it, or what is below it.
+    /// Its users, and the users of its VFs, in words.
     users: Vec<String>,
     protections: Vec<String>,
-    /// How many VFs its driver would take away.
+    /// The number of its VFs, which are removed with its driver.
     vfs: u32,
     lacks_guid: bool,
 }
 
-/// What may bring a function back.
+/// A method of repairing a PF or VF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecoverMethod {
-    /// The link goes down and up.
+    /// Set the link down and up.
     Bounce,
-    /// The driver lets it go and takes it anew.
+    /// Unbind the driver and bind it again.
     Rebind,
-    /// The function is reset in between.
+    /// Unbind the driver, reset the function, and bind the driver again.
     Reset,
 }
 
-/// A step of recovering it.
+/// A step of repairing a PF or VF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecoverStep {
-    /// Its link goes down.
+    /// Set its link down.
     Down,
-    /// Its link goes up.
+    /// Set its link up.
     Up,
-    /// Its driver lets it go.
+    /// Unbind its driver.
     Release,
-    /// It is reset.
+    /// Reset it, by its sysfs attribute `reset`.
     Reset,
-    /// Its driver takes it.
+    /// Bind its driver.
     Bind,
 }
 
@@ -68,7 +68,7 @@ impl BrokenFunction {
         let in_use = pf.used_vfs().flat_map(|vf| {
             vf.users.iter().map(move |user| format!("VF {} ({}) is in use: {user}", vf.index, vf.pci))
         });
-        // A link that is not here is in a pod, or the driver has failed to make it.
+        // A link that is not on the host is in a pod, or the driver failed to create it.
         let is_elsewhere =
             |user: &&VfUser| matches!(user, VfUser::LinkElsewhere { .. } | VfUser::RdmaElsewhere { .. });
         let (elsewhere, own): (Vec<_>, Vec<_>) = pf.users.iter().partition(is_elsewhere);
@@ -104,31 +104,35 @@ impl BrokenFunction {
         self.link.as_ref().map_or_else(|| self.pci.to_string(), |link| link.name.clone())
     }
 
-    /// What the node shows to be wrong.
-    pub(crate) fn wrong(&self) -> Vec<String> {
-        let mut wrong = Vec::new();
+    /// Returns the problems that are visible on the node.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
         if self.driver.is_none() {
-            wrong.push("no driver is bound to it".to_owned());
+            problems.push("no driver is bound to it".to_owned());
         }
         match &self.link {
-            Some(link) if !link.up => wrong.push("its link is down".into()),
-            Some(link) if !link.running => wrong.push("its link is up and has no carrier: see the cable, the switch and dmesg (--by bounce takes it down and up)".into()),
+            Some(link) if !link.up => problems.push("its link is down".into()),
+            Some(link) if !link.running => problems.push(
+                "its link is up but has no carrier: check the cable, the switch and dmesg (--by bounce sets it down \
+                 and up)"
+                    .into(),
+            ),
             Some(_) => {}
-            None if self.driver.is_some() => wrong.push("it has no link here".into()),
+            None if self.driver.is_some() => problems.push("it has no link on the host".into()),
             None => {}
         }
         if self.driver.is_some() && self.should_have_rdma && !self.has_rdma {
-            wrong.push("it has no RDMA device here".into());
+            problems.push("it has no RDMA device on the host".into());
         }
         if self.lacks_guid {
-            wrong.push(
-                "its RDMA device has no GUID: its PF has to give it an address (silkrail apply)".into(),
+            problems.push(
+                "its RDMA device has no GUID: the PF must assign it an address (silkrail apply)".into(),
             );
         }
-        wrong
+        problems
     }
 
-    /// What is to be done.
+    /// Returns the steps of a method; without one, the least disruptive steps that may help.
     pub(crate) fn plan(&self, by: Option<RecoverMethod>) -> Vec<RecoverStep> {
         let bound = self.driver.is_some();
         let rebind = |reset: bool| {
@@ -142,32 +146,36 @@ impl BrokenFunction {
             (Some(RecoverMethod::Reset), _) => rebind(true),
             (None, _) if !bound => vec![RecoverStep::Bind, RecoverStep::Up],
             (None, Some(link)) if !link.up => vec![RecoverStep::Up],
-            // Down and up again would cost it its routes, and rarely brings a carrier.
+            // Setting the link down and up would remove its routes, and rarely restores the carrier.
             (None, Some(link)) if !link.running => Vec::new(),
-            (None, _) if !self.wrong().is_empty() => rebind(false),
+            (None, _) if !self.problems().is_empty() => rebind(false),
             (None, _) => Vec::new(),
         }
     }
 
-    /// Why these steps must not be made.
-    pub(crate) fn in_the_way(&self, steps: &[RecoverStep], force: bool) -> Vec<String> {
-        // What only goes up, or gets a driver, takes nothing from anybody.
+    /// Returns the reasons why these steps must not be taken.
+    pub(crate) fn obstacles(&self, steps: &[RecoverStep], force: bool) -> Vec<String> {
+        // Setting a link up or binding a driver affects no user.
         if !steps
             .iter()
             .any(|step| matches!(step, RecoverStep::Down | RecoverStep::Release | RecoverStep::Reset))
         {
             return Vec::new();
         }
-        let begins_anew = steps.iter().any(|step| matches!(step, RecoverStep::Release | RecoverStep::Reset));
-        let lost = (self.vfs > 0 && begins_anew).then(|| {
-            format!("its {} VFs would go with its driver: silkrail apply makes them again", self.vfs)
+        let restarts_driver =
+            steps.iter().any(|step| matches!(step, RecoverStep::Release | RecoverStep::Reset));
+        let lost = (self.vfs > 0 && restarts_driver).then(|| {
+            format!(
+                "its {} VFs would be removed with its driver: silkrail apply creates them again",
+                self.vfs
+            )
         });
         let soft = self.protections.iter().cloned().chain(lost).filter(|_| !force);
-        let hint = |why: String| format!("{why} (--force-pf does it all the same)");
+        let hint = |why: String| format!("{why} (use --force-pf to do it anyway)");
         self.users.iter().cloned().chain(soft.map(hint)).collect()
     }
 
-    /// Sets its link up or down; its driver may have given it another name by now.
+    /// Sets its link up or down. The link is looked up again, since the driver may have renamed it.
     pub(crate) fn set_up(&self, system: &SysfsBackend, up: bool) -> Result<(), PciBackendError> {
         let links = system.sysfs.links(&sysfs::Function::Pci(self.pci))?;
         let handle = Handle::open()?;
@@ -187,7 +195,7 @@ impl fmt::Display for RecoverStep {
         f.write_str(match self {
             Self::Down => "set the link down",
             Self::Up => "set the link up",
-            Self::Release => "let the driver go",
+            Self::Release => "unbind the driver",
             Self::Reset => "reset the function",
             Self::Bind => "bind the driver",
         })
@@ -224,19 +232,22 @@ mod tests {
         BrokenFunction::of_pf(&pf, &Handle::open().unwrap())
     }
 
-    /// A host-device plugin gives pods whole PFs.
+    /// The host-device plugin moves whole PFs into pods.
     #[test]
     fn a_pf_that_a_pod_has_is_left_alone() {
         let elsewhere = pf(vec![VfUser::LinkElsewhere { driver: "mlx5_core".into() }], 0);
         let steps = elsewhere.plan(None);
-        assert!(steps.contains(&RecoverStep::Release), "nothing gentler is left: {steps:?}");
-        assert!(elsewhere.in_the_way(&steps, false)[0].contains("--force-pf"));
-        assert!(elsewhere.in_the_way(&steps, true).is_empty(), "its driver may have failed to make the link");
+        assert!(steps.contains(&RecoverStep::Release), "no less disruptive step: {steps:?}");
+        assert!(elsewhere.obstacles(&steps, false)[0].contains("--force-pf"));
+        assert!(
+            elsewhere.obstacles(&steps, true).is_empty(),
+            "its driver may have failed to create the link"
+        );
         let open = VfUser::Process { device: "mlx5_0".into(), process: "train.py (pid 7)".into() };
         let open = pf(vec![open], 0);
         for force in [false, true] {
             assert_eq!(
-                open.in_the_way(&open.plan(Some(RecoverMethod::Reset)), force).len(),
+                open.obstacles(&open.plan(Some(RecoverMethod::Reset)), force).len(),
                 1,
                 "force: {force}"
             );
@@ -244,10 +255,10 @@ mod tests {
     }
 
     #[test]
-    fn a_pf_whose_driver_begins_anew_loses_its_vfs() {
+    fn a_pf_whose_driver_is_bound_again_loses_its_vfs() {
         let pf = pf(Vec::new(), 8);
-        let why = pf.in_the_way(&pf.plan(Some(RecoverMethod::Rebind)), false);
-        assert!(why[0].starts_with("its 8 VFs would go with its driver"), "{why:?}");
-        assert!(pf.in_the_way(&pf.plan(Some(RecoverMethod::Bounce)), false).is_empty());
+        let why = pf.obstacles(&pf.plan(Some(RecoverMethod::Rebind)), false);
+        assert!(why[0].starts_with("its 8 VFs would be removed with its driver"), "{why:?}");
+        assert!(pf.obstacles(&pf.plan(Some(RecoverMethod::Bounce)), false).is_empty());
     }
 }

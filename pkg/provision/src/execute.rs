@@ -1,4 +1,4 @@
-//! Making what was planned.
+//! Executes a plan.
 
 use std::{path::Path, thread};
 
@@ -6,39 +6,39 @@ use identifiers::PciAddress;
 
 use crate::{PciBackend, PciBackendError, PfPlan, PfRecord, PfStep, ProvisionPlan};
 
-/// Who wants to know how far it is. PFs are worked on at the same time.
+/// Called before each step. PFs are changed concurrently.
 pub type ProgressCallback<'a> = &'a (dyn Fn(&PfPlan, PfStep) + Sync);
 
-/// What could not be done with a PF. Others were done all the same.
+/// The failure of a PF. It does not affect other PFs.
 #[derive(Debug)]
 pub struct PfFailure {
-    /// The PF.
+    /// The PCI address of the PF.
     pub pci: PciAddress,
-    /// What a person calls it.
+    /// The name of the PF: its link, or its PCI address.
     pub name: String,
-    /// The step that failed; none if nothing was begun.
+    /// The step that failed; `None` if the record could not be written.
     pub step: Option<PfStep>,
-    /// Why.
+    /// The cause.
     pub why: PfFailureCause,
 }
 
-/// Why a PF is not as it should be.
+/// Why a PF could not be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum PfFailureCause {
-    /// The hardware.
+    /// A step failed.
     #[error(transparent)]
     Hardware(#[from] PciBackendError),
-    /// What must be remembered could not be written.
+    /// The record of the PF could not be written.
     #[error(transparent)]
     Memory(#[from] statefile::Error),
-    /// Which boot this is.
+    /// The boot ID could not be read.
     #[error(transparent)]
     Boot(#[from] journal::Error),
 }
 
-/// Makes what was planned, every PF on its own. `memory` is the directory in which is remembered what was begun.
+/// Executes a plan, with one thread per PF. `memory` is the directory of the [`PfRecord`]s.
 ///
-/// Nothing is taken back after a failure: what is done is as the file says, and the next run goes on from there.
+/// Nothing is reverted after a failure: completed steps conform to the node file, and the next run continues from there.
 pub fn execute(
     plan: &ProvisionPlan,
     hardware: &dyn PciBackend,
@@ -49,7 +49,7 @@ pub fn execute(
     thread::scope(|scope| {
         let workers: Vec<_> =
             wanted.map(|pf| scope.spawn(|| PfRun { pf, hardware, memory, progress }.run())).collect();
-        // A worker does not panic: it has nothing to unwrap.
+        // A worker does not panic: it unwraps nothing.
         workers.into_iter().filter_map(|worker| worker.join().ok()?.err()).collect()
     })
 }
@@ -74,11 +74,11 @@ impl PfRun<'_> {
         self.save_record(true).map_err(|why| self.failure(None, why))
     }
 
-    /// Without VFs the kernel may bind new ones again: somebody may make them by hand now. Not while firmware is still at
-    /// work: its VFs would be bound before they have an address, and the next run finishes.
+    /// Restores autoprobe if no VFs were created, since an operator may create some manually. After a timeout it stays off:
+    /// firmware may still create VFs, which must not be bound before they have an address.
     fn restore_autoprobe(&self, step: PfStep, error: &PciBackendError) {
-        let still_at_work = matches!(error, PciBackendError::TimedOut { .. });
-        if matches!(step, PfStep::CreateVfs { .. }) && self.pf.autoprobe && !still_at_work {
+        let in_progress = matches!(error, PciBackendError::TimedOut { .. });
+        if matches!(step, PfStep::CreateVfs { .. }) && self.pf.autoprobe && !in_progress {
             let _ = self.hardware.set_autoprobe(self.pf.pci, true);
         }
     }

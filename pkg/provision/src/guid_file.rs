@@ -1,4 +1,4 @@
-//! GUIDs of InfiniBand VFs that somebody has given out: a file as the SR-IOV network operator reads it.
+//! Assigned GUIDs of InfiniBand VFs, in the file format of the SR-IOV network operator.
 
 use identifiers::PciAddress;
 use inventory::Pf;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::InvalidNodeFile;
 
-/// GUIDs, by the PF whose VFs have them.
+/// The GUIDs of VFs, by PF.
 ///
 /// ```json
 /// [
@@ -22,7 +22,7 @@ pub struct GuidFile {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GuidFileEntry {
-    /// The operator's documentation has the second spelling, its code the first.
+    /// The operator's code reads `pciAddress`; its documentation contains `pci_address`.
     #[serde(default, alias = "pci_address", rename = "pciAddress")]
     pci: Option<PciAddress>,
     #[serde(default, alias = "pf_guid", rename = "pfGuid")]
@@ -53,22 +53,24 @@ impl TryFrom<String> for GuidText {
         let number = (plain.len() == 16).then(|| u64::from_str_radix(&plain, 16).ok()).flatten();
         match number {
             Some(number) if number != 0 && number != u64::MAX => Ok(Self(number)),
-            _ => Err(format!("{text:?} is no GUID: expected 16 hexadecimal digits, neither all 0 nor all f")),
+            _ => Err(format!(
+                "{text:?} is not a GUID: expected 16 hexadecimal digits, neither all 0 nor all f"
+            )),
         }
     }
 }
 
 impl GuidFile {
-    /// Reads a text.
+    /// Parses the JSON text of a GUID file.
     ///
     /// # Errors
-    /// [`InvalidNodeFile::Content`]: also if a GUID is there twice, of one PF or of two.
+    /// [`InvalidNodeFile::Content`], also if a GUID is listed twice, for one PF or for two.
     pub fn parse(text: &str) -> Result<Self, InvalidNodeFile> {
         let wrong = |path: String, what: String| InvalidNodeFile::Content { path, what };
         let mut deserializer = serde_json::Deserializer::from_str(text);
         let entries: Vec<GuidFileEntry> = serde_path_to_error::deserialize(&mut deserializer)
             .map_err(|error| wrong(error.path().to_string(), error.inner().to_string()))?;
-        let mut given = std::collections::BTreeSet::new();
+        let mut seen = std::collections::BTreeSet::new();
         for (number, entry) in entries.iter().enumerate() {
             let at = |what: &str| wrong(format!("[{number}]"), what.to_owned());
             if entry.pci.is_some() == entry.pf.is_some() {
@@ -86,37 +88,35 @@ impl GuidFile {
                 ));
             }
             if entries[..number].iter().any(|other| (other.pci, other.pf) == (entry.pci, entry.pf)) {
-                return Err(at("the same PF is there twice"));
+                return Err(at("the same PF is listed twice"));
             }
-            if let Some(twice) = entry.all().find(|guid| !given.insert(*guid)) {
-                return Err(at(&format!("GUID {twice:016x} is there twice")));
+            if let Some(twice) = entry.all().find(|guid| !seen.insert(*guid)) {
+                return Err(at(&format!("GUID {twice:016x} is listed twice")));
             }
         }
         Ok(Self { entries })
     }
 
-    /// The GUIDs of a PF's VFs.
+    /// Returns the GUIDs of the first `count` VFs of a PF.
     ///
     /// # Errors
-    /// That the PF is not there, or has fewer than wanted.
+    /// If the PF is not listed, or has fewer GUIDs.
     pub(crate) fn of(&self, pf: &Pf, count: u32) -> Result<Vec<u64>, String> {
         let is_guid = |guid: GuidText| pf.guid == Some(guid.0);
         let entry =
             self.entries.iter().find(|entry| entry.pci == Some(pf.pci) || entry.pf.is_some_and(is_guid));
-        let entry = entry.ok_or_else(|| format!("the GUID file does not speak of PF {}", pf.pci))?;
+        let entry = entry.ok_or_else(|| format!("the GUID file has no entry for PF {}", pf.pci))?;
         let guids: Vec<u64> = entry.all().take(count as usize).collect();
         match guids.len() == count as usize {
             true => Ok(guids),
-            false => Err(format!(
-                "the GUID file has {} GUIDs for PF {}, and {count} are wanted",
-                guids.len(),
-                pf.pci
-            )),
+            false => {
+                Err(format!("the GUID file has {} GUIDs for PF {}, expected {count}", guids.len(), pf.pci))
+            }
         }
     }
 }
 
-/// How many GUIDs a range may have, less one.
+/// The maximum of the last GUID of a range minus the first.
 const MAX_RANGE_LEN: u64 = 65_535;
 
 impl GuidFileEntry {
@@ -136,7 +136,7 @@ mod tests {
 
     /// study case V22: both spellings, and a PF by its 8-byte GUID.
     #[test]
-    fn what_the_operator_reads_and_what_its_documentation_says_is_read() {
+    fn both_spellings_of_the_operator_are_read() {
         let text = r#"[
             {"pciAddress": "0000:af:00.0", "guids": ["02:00:00:00:00:00:00:01"]},
             {"pci_address": "0000:af:00.1", "guidsRange": {"start": "0200000000000010", "end": "0200000000000012"}},
@@ -148,22 +148,24 @@ mod tests {
         assert_eq!(file.of(&pf("0000:af:00.1", None), 3).unwrap()[2], 0x0200_0000_0000_0012);
         assert_eq!(file.of(&pf("0000:b0:00.0", Some(0x0c42_a103_0065_1234)), 2).unwrap().len(), 2);
         let missing = file.of(&pf("0000:b1:00.0", None), 1).unwrap_err();
-        assert!(missing.contains("does not speak of PF 0000:b1:00.0"), "{missing}");
+        assert!(missing.contains("has no entry for PF 0000:b1:00.0"), "{missing}");
         // study case V24.
         let few = file.of(&pf("0000:af:00.0", None), 2).unwrap_err();
-        assert_eq!(few, "the GUID file has 1 GUIDs for PF 0000:af:00.0, and 2 are wanted");
+        assert_eq!(few, "the GUID file has 1 GUIDs for PF 0000:af:00.0, expected 2");
     }
 
     #[test]
-    fn what_is_there_twice_or_is_no_guid_is_an_error() {
+    fn duplicates_and_invalid_guids_are_errors() {
         let guids = |guids: &str| format!(r#"[{{"pciAddress": "0000:af:00.0", "guids": [{guids}]}}]"#);
-        assert!(error(&guids(r#""0200000000000001", "02:00:00:00:00:00:00:01""#)).contains("is there twice"));
+        assert!(
+            error(&guids(r#""0200000000000001", "02:00:00:00:00:00:00:01""#)).contains("is listed twice")
+        );
         for bad in [r#""0000000000000000""#, r#""ffffffffffffffff""#, r#""0200""#, r#""02000000000000zz""#] {
-            assert!(error(&guids(bad)).contains("is no GUID"), "{bad}");
+            assert!(error(&guids(bad)).contains("is not a GUID"), "{bad}");
         }
         let two = r#"[{"pciAddress": "0000:af:00.0", "guids": ["0200000000000001"]},
                       {"pci_address": "0000:af:00.0", "guids": ["0200000000000002"]}]"#;
-        assert_eq!(error(two), "[1]: the same PF is there twice");
+        assert_eq!(error(two), "[1]: the same PF is listed twice");
         let backwards = r#"[{"pfGuid": "0200000000000009",
                             "guidsRange": {"start": "0200000000000002", "end": "0200000000000001"}}]"#;
         assert!(error(backwards).contains("expected an end not before its start"));

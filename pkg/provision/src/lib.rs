@@ -1,19 +1,19 @@
-//! A node's VFs as its file says: planned, then made.
+//! Plans and applies a node file: the RDMA mode, VFs and MTUs of a node.
 //!
 //! ```text
-//! NodeFile ─┐
-//! Inventory ┼─ plan() ─ Plan ─ make() ─ Hardware
-//! Memory ───┘
+//! NodeFile ──┐
+//! Inventory ─┼─ plan() ─ ProvisionPlan ─ execute() ─ PciBackend
+//! PfRecord ──┘
 //! ```
 //!
-//! [`plan()`] does no I/O: what it says is what a dry run shows, and where nothing is to be done it has no step. A step is
-//! one write to the kernel. The order is such that a VF is bound to its driver once, with its address and its settings
-//! already in place: drivers of RDMA take the GUID of a device from them.
+//! [`plan()`] does no I/O. A dry run shows its result, which has no steps if nothing needs to change. A step is one write to
+//! the kernel. Steps are ordered so that a VF is bound to its driver once, with its address and its settings already in
+//! place: RDMA drivers derive the GUID of a device from them.
 //!
-//! A run that is killed leaves VFs without a driver, and the PF told not to bind new ones. [`PfRecord`] is written before the
-//! first step, so the next run knows how the PF was.
+//! A killed run may leave VFs without a driver and automatic binding of the PF's VFs disabled. [`PfRecord`] is written before
+//! the first step, so the next run can restore the PF's former state.
 //!
-//! [`Apply`] does all of it for a node file, [`Recover`] brings a single function back to work.
+//! [`Apply`] applies a node file, [`Recover`] repairs a single PF or VF.
 
 #![forbid(unsafe_code)]
 

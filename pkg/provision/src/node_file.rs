@@ -1,4 +1,4 @@
-//! The node file: what a node should be like.
+//! The node file: the wanted configuration of a node.
 
 use std::path::PathBuf;
 
@@ -14,144 +14,144 @@ use crate::{GuidFile, serde_errors};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NodeFile {
-    /// The RDMA mode; it is left as it is without.
+    /// The RDMA mode; unchanged if `None`.
     #[serde(default, with = "mode")]
     pub rdma_mode: Option<NetnsMode>,
-    /// The PFs. Others are never touched.
+    /// The PFs. Other PFs are never changed.
     #[serde(default)]
     pub pfs: Vec<PfSpec>,
     /// A file of GUIDs, for PFs with `guid: file`.
     pub guid_file: Option<PathBuf>,
-    /// What that file says, once it was read.
+    /// The content of that file; the caller reads it.
     #[serde(skip)]
     pub guids: GuidFile,
 }
 
-/// What some PFs should be like.
+/// The wanted configuration of the PFs that a selector matches.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PfSpec {
-    /// Which PFs.
+    /// Selects the PFs.
     #[serde(rename = "match")]
     pub matches: PfSelector,
-    /// How many VFs each should have.
+    /// The number of VFs of each PF.
     pub vfs: u32,
-    /// The PF's MTU; it is left as it is without.
+    /// The PF's MTU in bytes; unchanged if `None`.
     pub mtu: Option<u32>,
-    /// What its VFs should be like.
+    /// The wanted configuration of its VFs.
     #[serde(default)]
     pub vf: VfSpec,
-    /// Whether somebody else makes its VFs. Then it is only compared.
+    /// Whether another program manages the PF. It is then compared, and never changed.
     #[serde(default)]
     pub externally_managed: bool,
-    /// Whether it may be missing.
+    /// Whether it is not an error if no PF matches.
     #[serde(default)]
     pub optional: bool,
-    /// Whether it is changed although the node's own traffic may run over it.
+    /// Whether it is changed even if the node's own traffic may run over it.
     #[serde(default)]
     pub force: bool,
 }
 
-/// Which PFs: those for which everything holds that is said.
+/// A selector of PFs. A PF must match all keys that are set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PfSelector {
-    /// The one at this address.
+    /// The PCI address, like `0000:af:00.0`.
     pub pci: Option<PciAddress>,
-    /// The one with this link.
+    /// The name of the link, like `ens6f0np0`.
     pub link: Option<LinkName>,
-    /// The one with this RDMA device.
+    /// The name of the RDMA device, like `mlx5_0`.
     pub rdma: Option<String>,
-    /// Those of this maker, like `15b3`.
+    /// The PCI vendor ID, like `15b3`.
     pub vendor: Option<String>,
-    /// Those of this model, like `101d`.
+    /// The PCI device ID, like `101d`.
     pub device: Option<String>,
-    /// Those of this driver, like `mlx5_core`.
+    /// The driver, like `mlx5_core`.
     pub driver: Option<String>,
 }
 
-/// What VFs should be like. What is not said is left as it is.
+/// The wanted configuration of VFs. Settings that are `None` are not changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct VfSpec {
-    /// Their MAC addresses.
+    /// The source of their MAC addresses.
     #[serde(default)]
     pub mac: MacPolicy,
-    /// Their GUIDs, on InfiniBand.
+    /// The source of their GUIDs, on InfiniBand.
     #[serde(default)]
     pub guid: GuidPolicy,
-    /// Whether they may change their MAC addresses, be promiscuous, and the like.
+    /// Whether they may change their MAC addresses and use promiscuous mode (`ip link set … vf … trust`).
     pub trust: Option<bool>,
     /// Whether frames with other source addresses are dropped.
     pub spoof_check: Option<bool>,
-    /// Whether their links follow the port's.
+    /// The state of their links (`ip link set … vf … state`).
     pub link_state: Option<LinkState>,
-    /// Their MTU.
+    /// Their MTU in bytes.
     pub mtu: Option<u32>,
 }
 
-/// Where MAC addresses of VFs come from.
+/// The source of the MAC addresses of VFs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MacPolicy {
-    /// From the PF's own and the VF's number: the same after each boot, and no other on the network.
+    /// Derived from the PF's own address and the VF index: stable across boots, and unique.
     #[default]
     Stable,
-    /// The driver's own: a new one after each boot with most.
+    /// The address that the driver chooses; with most drivers a new one after each boot.
     Keep,
 }
 
-/// Where GUIDs of InfiniBand VFs come from.
+/// The source of the GUIDs of InfiniBand VFs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GuidPolicy {
-    /// From the PF's own and the VF's number.
+    /// Derived from the PF's own GUID and the VF index.
     #[default]
     Stable,
-    /// The driver's own.
+    /// The GUID that the driver chooses.
     Keep,
     /// From the file that `guidFile` names.
     File,
 }
 
-/// What a VF's link does when the port has none.
+/// The link state of a VF, relative to the port of its PF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkState {
-    /// It follows the port.
+    /// It follows the state of the port.
     Auto,
-    /// It is up, so that VFs of one port still reach each other.
+    /// It is always up, so that VFs of one port reach each other even if the port is down.
     Enable,
-    /// It is down.
+    /// It is always down.
     Disable,
 }
 
-/// Why a text is no node file.
+/// Why a text is not a valid node file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidNodeFile {
-    /// It is no YAML.
+    /// It is not valid YAML.
     #[error(transparent)]
     Yaml(#[from] yaml::InvalidYaml),
-    /// It has not one document.
+    /// It does not contain exactly one document.
     #[error("{}", documents(*.0))]
     Documents(usize),
-    /// It is something else than keys and values.
-    #[error("expected keys like rdmaMode and pfs, found {0} (`silkrail apply --help` shows a node file)")]
+    /// It is not a mapping.
+    #[error("expected keys like rdmaMode and pfs, found {0} (`silkrail apply --help` shows an example)")]
     Shape(&'static str),
-    /// Something in it is not understood.
+    /// A key or value is not valid.
     #[error("{path}: {what}")]
     Content {
-        /// Where, like `pfs[0].vfs`.
+        /// The path of the key, like `pfs[0].vfs`.
         path: String,
-        /// What is wrong.
+        /// The error.
         what: String,
     },
 }
 
 fn documents(found: usize) -> String {
     match found {
-        0 => "the file is empty: expected keys like rdmaMode and pfs (`silkrail apply --help` shows a node file)".into(),
-        _ => format!("expected one YAML document, found {found}: remove what is behind the first ---"),
+        0 => "the file is empty: expected keys like rdmaMode and pfs (`silkrail apply --help` shows an example)".into(),
+        _ => format!("expected one YAML document, found {found}: remove the others"),
     }
 }
 
@@ -159,10 +159,10 @@ const LOWEST_MTU: u32 = 68;
 const HIGHEST_MTU: u32 = 65_535;
 
 impl NodeFile {
-    /// Reads a text.
+    /// Parses the YAML text of a node file.
     ///
     /// # Errors
-    /// [`InvalidNodeFile`]; a key that is not known is one too: whoever wrote it meant something.
+    /// [`InvalidNodeFile`], also for unknown keys, which are usually misspelled.
     pub fn parse(text: &str) -> Result<Self, InvalidNodeFile> {
         let mut documents = yaml::documents(text)?;
         let document = match (documents.pop(), documents.len()) {
@@ -188,14 +188,14 @@ impl NodeFile {
     }
 }
 
-/// Where keys are expected, serde would take a list of their values too.
+/// Checks that mappings are mappings: serde would also accept a list of the values.
 fn has_shape(document: &Value) -> Result<(), InvalidNodeFile> {
     let Some(keys) = document.as_object() else {
         return Err(InvalidNodeFile::Shape(serde_errors::kind(document)));
     };
     let wrong = |path: String, is: &Value| InvalidNodeFile::Content {
         path,
-        what: format!("expected keys and values, found {}", serde_errors::kind(is)),
+        what: format!("expected a mapping, found {}", serde_errors::kind(is)),
     };
     for (number, pf) in keys.get("pfs").and_then(Value::as_array).into_iter().flatten().enumerate() {
         let Some(settings) = pf.as_object() else { return Err(wrong(format!("pfs[{number}]"), pf)) };
@@ -211,25 +211,25 @@ fn has_shape(document: &Value) -> Result<(), InvalidNodeFile> {
 impl PfSpec {
     fn check(&self) -> Result<(), (&'static str, String)> {
         if self.matches == PfSelector::default() {
-            let what = "says nothing: expected at least one of pci, link, rdma, vendor, device, driver";
+            let what = "is empty: expected at least one of pci, link, rdma, vendor, device, driver";
             return Err(("match", what.into()));
         }
         for (key, mtu) in [("mtu", self.mtu), ("vf.mtu", self.vf.mtu)] {
             if mtu.is_some_and(|mtu| !(LOWEST_MTU..=HIGHEST_MTU).contains(&mtu)) {
-                return Err((key, format!("expected {LOWEST_MTU} to {HIGHEST_MTU} bytes")));
+                return Err((key, format!("must be between {LOWEST_MTU} and {HIGHEST_MTU} bytes")));
             }
         }
         if let (Some(pf), Some(vf)) = (self.mtu, self.vf.mtu)
             && vf > pf
         {
-            return Err(("vf.mtu", format!("{vf} is more than the PF's {pf}, which limits its VFs")));
+            return Err(("vf.mtu", format!("{vf} exceeds the MTU {pf} of the PF, which limits its VFs")));
         }
         Ok(())
     }
 }
 
 impl PfSelector {
-    /// Whether all that is said holds for a PF.
+    /// Whether a PF matches all keys that are set.
     pub fn holds(&self, pf: &Pf) -> bool {
         let ids = pf.ids.as_ref();
         let is = |said: &Option<String>, is: Option<&String>| {
@@ -245,7 +245,7 @@ impl PfSelector {
             && is(&self.driver, pf.driver.as_ref())
     }
 
-    /// The PFs for which it holds.
+    /// Returns the PFs that match.
     pub(crate) fn find<'a>(&self, inventory: &'a Inventory) -> Vec<&'a Pf> {
         inventory.pfs.iter().filter(|pf| self.holds(pf)).collect()
     }
@@ -268,7 +268,7 @@ impl std::fmt::Display for PfSelector {
 }
 
 impl LinkState {
-    /// As the kernel counts them (`IFLA_VF_LINK_STATE_*`).
+    /// The kernel's number, `IFLA_VF_LINK_STATE_*` in linux/if_link.h.
     pub(crate) fn number(self) -> u32 {
         match self {
             Self::Auto => 0,
@@ -278,7 +278,7 @@ impl LinkState {
     }
 }
 
-/// A mode is written as `silkrail mode` writes it, and in no other way.
+/// Deserializes a mode; only the spellings of `silkrail mode` are valid.
 mod mode {
     use super::{Deserialize, NetnsMode};
 
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_file_says_what_is_wanted() {
+    fn a_node_file_is_parsed() {
         let text = "
 rdmaMode: exclusive
 pfs:
@@ -320,7 +320,7 @@ pfs:
 
     /// study case V30.
     #[test]
-    fn a_key_that_is_not_known_is_an_error_that_names_those_that_are() {
+    fn an_unknown_key_is_an_error_that_lists_the_known_ones() {
         let error = error("pfs:\n  - match: {pci: 0000:af:00.0}\n    numvf: 8\n    vfs: 1\n");
         assert!(error.starts_with("pfs[0].numvf: unknown key `numvf`"), "{error}");
         assert!(error.contains("`vfs`"), "{error}");
@@ -342,14 +342,14 @@ pfs:
         let pf = "pfs:\n  - match: {pci: 0000:af:00.0}\n    vfs: 1\n";
         assert_eq!(
             error(&format!("{pf}    mtu: 1500\n    vf: {{mtu: 9000}}\n")),
-            "pfs[0].vf.mtu: 9000 is more than the PF's 1500, which limits its VFs"
+            "pfs[0].vf.mtu: 9000 exceeds the MTU 1500 of the PF, which limits its VFs"
         );
-        assert_eq!(error(&format!("{pf}    mtu: 20\n")), "pfs[0].mtu: expected 68 to 65535 bytes");
+        assert_eq!(error(&format!("{pf}    mtu: 20\n")), "pfs[0].mtu: must be between 68 and 65535 bytes");
     }
 
     #[test]
-    fn a_match_that_says_nothing_would_take_every_pf() {
-        assert!(error("pfs:\n  - match: {}\n    vfs: 1\n").starts_with("pfs[0].match: says nothing"));
+    fn an_empty_match_is_refused() {
+        assert!(error("pfs:\n  - match: {}\n    vfs: 1\n").starts_with("pfs[0].match: is empty"));
         assert!(error("pfs:\n  - match: {pci: af00.0}\n    vfs: 1\n").starts_with("pfs[0].match.pci: "));
         assert!(error("").starts_with("the file is empty: expected keys like rdmaMode"));
         assert!(error("pfs: []\n---\npfs: []\n").starts_with("expected one YAML document, found 2: remove"));

@@ -1,19 +1,19 @@
-//! What steps are made on: the kernel, or in tests what stands for it.
+//! The interface through which steps are executed: the kernel, or a fake in tests.
 
 use std::{io, path::PathBuf, time::Duration};
 
 use identifiers::{PciAddress, VfIndex};
 use rtnl::VfSetting;
 
-/// What can be done to a node's functions. Each is one write, and bounded in time.
+/// Operations on a node's PFs and VFs. Each is one write to the kernel, with a timeout.
 pub trait PciBackend: Sync {
-    /// Sets how many VFs a PF has.
+    /// Sets the number of VFs of a PF (`sriov_numvfs`).
     ///
     /// # Errors
     /// [`PciBackendError`].
     fn set_num_vfs(&self, pf: PciAddress, count: u32) -> Result<(), PciBackendError>;
 
-    /// Sets whether the kernel binds a PF's new VFs.
+    /// Sets whether the kernel binds drivers to VFs of a PF (`sriov_drivers_autoprobe`).
     ///
     /// # Errors
     /// [`PciBackendError`].
@@ -25,13 +25,13 @@ pub trait PciBackend: Sync {
     /// [`PciBackendError`].
     fn configure(&self, pf: PciAddress, vf: VfIndex, change: VfSetting) -> Result<(), PciBackendError>;
 
-    /// Lets a VF's driver go.
+    /// Unbinds a VF's driver.
     ///
     /// # Errors
     /// [`PciBackendError`].
     fn unbind(&self, pf: PciAddress, vf: VfIndex) -> Result<(), PciBackendError>;
 
-    /// Binds a VF to its driver, and waits until its devices are there.
+    /// Binds a VF to its driver, and waits for its link and RDMA device.
     ///
     /// # Errors
     /// [`PciBackendError`].
@@ -50,7 +50,7 @@ pub trait PciBackend: Sync {
     fn set_up(&self, pf: PciAddress) -> Result<(), PciBackendError>;
 }
 
-/// What to do about the failures an operator meets.
+/// A remedy for common errors of writes to sysfs.
 fn remedy(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::PermissionDenied => " (run it as root)",
@@ -61,65 +61,65 @@ fn remedy(source: &io::Error) -> &'static str {
     }
 }
 
-/// Why the hardware is not as it was told to be.
+/// An operation on a PF or VF failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PciBackendError {
     /// A file of sysfs could not be written.
-    #[error("write {value} to {}: {source}{}", path.display(), remedy(source))]
+    #[error("cannot write {value} to {}: {source}{}", path.display(), remedy(source))]
     Write {
         /// The file.
         path: PathBuf,
-        /// What was to be written.
+        /// The value.
         value: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A driver or its firmware does not come back.
+    /// A write did not complete in time.
     #[error(
-        "{what}: no answer within {} s: is its firmware hung? The kernel cannot be interrupted in it; a reset of the \
-         card, or a reboot, may be needed",
+        "{what}: timed out after {} s: the firmware may be hung. The write cannot be interrupted in the kernel; a reset of \
+         the card, or a reboot, may be needed",
         limit.as_secs()
     )]
     TimedOut {
-        /// What was tried.
+        /// The operation, such as `write 4 to /sys/…/sriov_numvfs`.
         what: String,
-        /// How long it was waited.
+        /// The timeout.
         limit: Duration,
     },
-    /// A function has no driver although the kernel was asked for one.
+    /// The kernel bound no driver to a function.
     #[error(
-        "no driver has taken {function} within {} s: is its module loaded (modprobe), and does the kernel's log say why not?",
+        "no driver was bound to {function} within {} s: check that its module is loaded (modprobe), and the kernel log",
         limit.as_secs()
     )]
     NoDriver {
         /// The function.
         function: PciAddress,
-        /// How long it was waited.
+        /// The timeout.
         limit: Duration,
     },
-    /// The driver made fewer VFs than it was asked for.
-    #[error("{} were asked for, and the driver made {made}: see what it says in the kernel's log", crate::step::vfs(*wanted))]
+    /// The driver created fewer VFs than requested.
+    #[error("requested {}, but the driver created {made}: see the kernel log", crate::step::vfs(*wanted))]
     Fewer {
-        /// What was asked for.
+        /// The requested number.
         wanted: u32,
-        /// What there is.
+        /// The number after the write.
         made: u32,
     },
-    /// sysfs.
+    /// An attribute of sysfs could not be read.
     #[error(transparent)]
     Sysfs(#[from] sysfs::Error),
-    /// Netlink.
+    /// A netlink request for a link failed.
     #[error(transparent)]
     Links(#[from] rtnl::Error),
-    /// RDMA devices move all the time.
+    /// The lock of moves of RDMA devices could not be acquired.
     #[error(transparent)]
     Rdma(#[from] rdma::Error),
-    /// The program that writes could not be run.
-    #[error("run {}: {source}", program.display())]
+    /// The program that writes attributes could not be started.
+    #[error("cannot run {}: {source}", program.display())]
     Helper {
         /// The program.
         program: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
 }

@@ -1,52 +1,52 @@
-//! What is remembered of a PF, so that a run that was killed can be finished, and only our VFs are removed.
+//! The record of a PF: with it a killed run can be completed, and only VFs that silkrail created are removed.
 
 use std::path::{Path, PathBuf};
 
 use identifiers::PciAddress;
 use serde::{Deserialize, Serialize};
 
-/// What is remembered of a PF.
+/// The record of a PF, `/var/lib/silkrail/bootstrap/PCI-ADDRESS.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PfRecord {
-    /// The boot in which it was written: VFs and what the PF was told are gone with it.
+    /// The boot in which it was written. It is not valid after a reboot, which removes VFs and resets autoprobe.
     pub boot_id: String,
-    /// Whether the kernel bound the PF's new VFs before we came.
+    /// The former value of `sriov_drivers_autoprobe`.
     pub autoprobe: bool,
-    /// How many VFs we made.
+    /// The number of VFs that silkrail created.
     pub vfs: u32,
-    /// Whether all steps were done.
+    /// Whether all steps were completed.
     pub complete: bool,
 }
 
 impl PfRecord {
-    /// Where it is kept.
+    /// The directory of the records on the node.
     pub const DIR: &'static str = "/var/lib/silkrail/bootstrap";
 
-    /// What is remembered of a PF in this boot. A file that is not understood tells nothing, as none does.
+    /// Reads the record of a PF; `None` if there is none, or if it is of another boot or cannot be parsed.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the file cannot be read.
     pub fn read(dir: &Path, pf: PciAddress) -> Result<Option<Self>, statefile::Error> {
         let Some(bytes) = statefile::read(&path(dir, pf))? else { return Ok(None) };
         let memory: Option<Self> = serde_json::from_slice(&bytes).ok();
         Ok(memory.filter(|memory| journal::boot_id().is_ok_and(|boot| boot == memory.boot_id)))
     }
 
-    /// Remembers it.
+    /// Writes the record of a PF.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the file cannot be written.
     pub fn write(&self, dir: &Path, pf: PciAddress) -> Result<(), statefile::Error> {
         if let Some(parent) = dir.parent() {
             statefile::make_dir(parent, 0o755)?;
         }
         statefile::make_dir(dir, 0o700)?;
-        // Text, a number and two truths always have a JSON.
+        // Strings, numbers and booleans can always be serialized.
         statefile::replace(&path(dir, pf), 0o600, &serde_json::to_vec(self).unwrap_or_default())
     }
 
-    /// Forgets it.
+    /// Removes the record of a PF.
     ///
     /// # Errors
     /// If the file cannot be removed.

@@ -1,4 +1,4 @@
-//! Why a PF is not changed.
+//! Reasons why a PF is not changed.
 
 use std::fmt;
 
@@ -7,43 +7,43 @@ use serde::{Serialize, Serializer};
 
 use crate::step::vfs;
 
-/// Why a PF is left as it is.
+/// Why a PF is not changed although it differs from the node file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PfRefusal {
-    /// More VFs are wanted than its firmware has.
+    /// The node file requests more VFs than the PF supports (`sriov_totalvfs`).
     TooMany {
-        /// What is wanted.
+        /// The requested number.
         wanted: u32,
-        /// What it can have.
+        /// The number that the PF supports.
         most: u32,
     },
-    /// It cannot have any.
+    /// The PF does not support SR-IOV.
     NoSriov {
-        /// Its driver.
+        /// Its driver, such as `mlx4_core`.
         driver: Option<String>,
     },
-    /// The kernel changes the number of VFs only by removing all of them.
+    /// The number of VFs differs, and the kernel can change it only by removing all of them.
     NeedsRecreate {
-        /// How many there are.
+        /// The current number.
         have: u32,
-        /// What is wanted.
+        /// The requested number.
         wanted: u32,
     },
-    /// VFs are in use.
+    /// VFs are in use: the name of each, with a user.
     InUse(Vec<(String, VfUser)>),
     /// The node's own traffic may run over it.
     Protected(Vec<ProtectionReason>),
-    /// Somebody else made the VFs that are there.
+    /// The existing VFs were not created by silkrail.
     NotOurs {
-        /// How many.
+        /// The current number.
         have: u32,
     },
-    /// Somebody else manages it, and it is not as it should be.
+    /// It has `externallyManaged: true`, and does not meet the requirements.
     External(String),
 }
 
 impl PfRefusal {
-    /// That VFs are in use; `None` if none is.
+    /// Returns [`PfRefusal::InUse`], or `None` if no VF is in use.
     pub(crate) fn in_use<'a>(vfs: impl Iterator<Item = &'a Vf>) -> Option<Self> {
         let name = |vf: &Vf| format!("VF {} ({})", vf.index, vf.pci);
         let users: Vec<_> =
@@ -51,12 +51,12 @@ impl PfRefusal {
         (!users.is_empty()).then_some(Self::InUse(users))
     }
 
-    /// Whether the file asks for what this machine does not have, rather than for what must not be done now.
+    /// Whether this node does not support the request, in contrast to a request that is refused at the moment.
     pub fn is_unsupported(&self) -> bool {
         matches!(self, Self::NoSriov { .. })
     }
 
-    /// Whether the file asks for what no such card can do.
+    /// Whether the request exceeds the capability of the card.
     pub fn is_wrong(&self) -> bool {
         matches!(self, Self::TooMany { .. })
     }
@@ -67,31 +67,31 @@ impl fmt::Display for PfRefusal {
         match self {
             Self::TooMany { wanted, most } => write!(
                 f,
-                "{} wanted, and its firmware has {most}: ask for fewer, or raise the number in the \
+                "requested {}, but its firmware supports {most}: request fewer, or raise the number in the \
                  firmware (Mellanox: mstconfig set SRIOV_EN=1 NUM_OF_VFS={wanted}, then reboot)",
-                if *wanted == 1 { "1 VF is".into() } else { format!("{wanted} VFs are") }
+                vfs(*wanted)
             ),
             Self::NoSriov { driver: Some(driver) } if driver.starts_with("mlx4") => {
                 write!(
                     f,
-                    "its driver makes VFs by a module parameter only: options mlx4_core num_vfs=… in /etc/modprobe.d"
+                    "its driver creates VFs only by a module parameter: options mlx4_core num_vfs=… in /etc/modprobe.d"
                 )
             }
             Self::NoSriov { driver: Some(driver) } if driver.starts_with("virtio") => write!(
                 f,
-                "it is a virtual machine's own card ({driver}), which has no VFs: hand the machine a PF or VFs of the \
-                 host's card, or use macvlan on it"
+                "it is a virtual network card ({driver}) without VFs: pass a PF or VFs of the host's card through to \
+                 the virtual machine, or use macvlan on it"
             ),
             Self::NoSriov { driver } => write!(
                 f,
-                "it can have no VFs (no sriov_totalvfs; driver {}): switch SR-IOV on in the machine's setup and in the \
-                 card's firmware",
+                "it does not support VFs (no sriov_totalvfs; driver {}): enable SR-IOV in the machine's firmware setup \
+                 and in the card's firmware",
                 driver.as_deref().unwrap_or("none")
             ),
             Self::NeedsRecreate { have, wanted } => write!(
                 f,
-                "it has {} and should have {wanted}: the kernel changes that only by removing all of them; \
-                 --allow-recreate does it if none is in use",
+                "it has {}, expected {wanted}: the kernel can change the number only by removing all VFs; use \
+                 --allow-recreate, which is refused if one is in use",
                 vfs(*have)
             ),
             Self::InUse(users) => {
@@ -105,17 +105,18 @@ impl fmt::Display for PfRefusal {
                 let why: Vec<_> = why.iter().map(ToString::to_string).collect();
                 write!(
                     f,
-                    "the node itself may depend on it: {}; some drivers reset a PF that gets VFs or another MTU (--force-pf, or \
-                     `force: true` in the node file, does it all the same)",
+                    "the node itself may depend on it: {}; some drivers reset a PF when its VFs or its MTU change (to change \
+                     it anyway, use --force-pf, or `force: true` in the node file)",
                     why.join("; ")
                 )
             }
             Self::NotOurs { have } => write!(
                 f,
-                "it has {}, not made by silkrail: --allow-recreate removes what is there all the same, if nobody uses it",
+                "it has {} that silkrail did not create: use --allow-recreate to remove them, which is refused if one \
+                 is in use",
                 vfs(*have)
             ),
-            Self::External(what) => write!(f, "it is managed by somebody else, and {what}"),
+            Self::External(what) => write!(f, "it is externally managed, and {what}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is to be done, without doing it.
+//! Plans the changes of a node, without I/O.
 
 use std::collections::BTreeMap;
 
@@ -8,53 +8,53 @@ use serde::Serialize;
 
 use crate::{InvalidNodeFile, NodeFile, PfRecord, PfRefusal, PfSpec, PfStep, vf_policy::VfPolicy};
 
-/// What the caller agrees to.
+/// The disruptive changes that are permitted.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ApplyPermissions {
-    /// That VFs are removed, to make another number of them. Never those in use.
+    /// Whether VFs may be removed to create another number of them. VFs in use are never removed.
     pub recreate: bool,
-    /// That PFs are changed although the node's own traffic may run over them.
+    /// Whether PFs may be changed even if the node's own traffic may run over them.
     pub force: bool,
 }
 
-/// What is to be done.
+/// The changes of a node.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(transparent)]
 pub struct ProvisionPlan {
-    /// For each PF that the file names, in the order of their addresses.
+    /// The PFs that the file matches, in the order of their PCI addresses.
     pub pfs: Vec<PfPlan>,
-    /// What the file names and the node does not have. The others are made all the same: a node that has lost one of
-    /// eight rails must not come up in the wrong mode and without the VFs of the other seven.
+    /// Entries that match no PF, as error messages. Other PFs are still configured: a node that has lost one of eight
+    /// rails must not come up in the wrong mode and without the VFs of the other seven.
     #[serde(skip)]
     pub missing: Vec<String>,
 }
 
-/// What is to be done with a PF.
+/// The changes of a PF.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PfPlan {
-    /// Its address.
+    /// Its PCI address.
     pub pci: PciAddress,
-    /// What a person calls it.
+    /// Its name: its link, or its PCI address.
     pub name: String,
-    /// How many VFs it should have.
+    /// The wanted number of VFs.
     pub vfs: u32,
-    /// What is done, in this order; nothing if it is refused.
+    /// The steps in order; empty if the PF is refused.
     pub steps: Vec<PfStep>,
-    /// Why nothing is done although something should be.
+    /// Why the PF is not changed although it differs from the file.
     pub refusal: Option<PfRefusal>,
-    /// What stays other than it should be, and why.
+    /// Differences that remain, and why.
     pub notes: Vec<String>,
-    /// Whether the kernel binds new VFs by itself, as it was before us.
+    /// The value of `sriov_drivers_autoprobe` before the first run.
     #[serde(skip)]
     pub(crate) autoprobe: bool,
-    /// How many of its VFs will have been made by us.
+    /// The number of VFs that silkrail will have created.
     #[serde(skip)]
     pub(crate) ours: u32,
 }
 
 impl PfPlan {
-    /// The steps in words, those alike of several VFs as one: `VFs 0-7: bind to the driver`.
+    /// Returns the steps in words. Equal steps of several VFs are combined: `VFs 0-7: bind to the driver`.
     pub fn summary(&self) -> Vec<String> {
         let mut groups: Vec<(String, Vec<VfIndex>)> = Vec::new();
         for step in &self.steps {
@@ -67,12 +67,12 @@ impl PfPlan {
                 None => groups.push((kind, step.vf().into_iter().collect())),
             }
         }
-        groups.into_iter().map(|(kind, vfs)| of(&vfs) + &kind).collect()
+        groups.into_iter().map(|(kind, vfs)| prefix(&vfs) + &kind).collect()
     }
 }
 
-/// `VF 3: ` or `VFs 0-2, 5: `; nothing without VFs.
-fn of(vfs: &[VfIndex]) -> String {
+/// Returns `VF 3: ` or `VFs 0-2, 5: `; empty without VFs.
+fn prefix(vfs: &[VfIndex]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for vf in vfs {
         match ranges.last_mut() {
@@ -92,21 +92,21 @@ fn of(vfs: &[VfIndex]) -> String {
 }
 
 impl ProvisionPlan {
-    /// Whether all is as it should be.
+    /// Whether nothing needs to change.
     pub fn is_empty(&self) -> bool {
         self.missing.is_empty() && self.pfs.iter().all(|pf| pf.steps.is_empty() && pf.refusal.is_none())
     }
 
-    /// Why PFs are not changed.
+    /// Returns the reasons why PFs are not changed.
     pub fn refusals(&self) -> impl Iterator<Item = &PfRefusal> {
         self.pfs.iter().filter_map(|pf| pf.refusal.as_ref())
     }
 }
 
-/// Plans how a node becomes as its file says. `remembered` is what is known of PFs from this boot.
+/// Plans the changes from the inventory to the node file. `remembered` are the records of PFs from this boot.
 ///
 /// # Errors
-/// [`InvalidNodeFile::Content`] if the file speaks twice of a PF, or has too few GUIDs for one.
+/// [`InvalidNodeFile::Content`] if two entries match one PF, or a PF has too few GUIDs.
 pub fn plan(
     file: &NodeFile,
     inventory: &Inventory,
@@ -126,7 +126,7 @@ pub fn plan(
         }
         for pf in found {
             if let Some((other, ..)) = chosen.insert(pf.pci, (number, pf, settings)) {
-                return Err(wrong(format!("PF {} is matched by pfs[{other}] too", pf.pci)));
+                return Err(wrong(format!("PF {} is also matched by pfs[{other}]", pf.pci)));
             }
         }
     }
@@ -140,7 +140,7 @@ pub fn plan(
     Ok(ProvisionPlan { pfs, missing })
 }
 
-/// A PF, and what it should be like.
+/// A PF with its wanted configuration.
 struct PlannedPf<'a> {
     pf: &'a Pf,
     settings: &'a PfSpec,
@@ -176,7 +176,7 @@ impl PlannedPf<'_> {
         plan
     }
 
-    /// A run that was killed may have left it switched off.
+    /// The value of autoprobe before the first run; a killed run may have left it off.
     fn former_autoprobe(&self) -> bool {
         let interrupted = self.memory.filter(|memory| !memory.complete);
         interrupted.map_or(self.pf.autoprobe.unwrap_or(true), |memory| memory.autoprobe)
@@ -190,7 +190,7 @@ impl PlannedPf<'_> {
         let protected = !pf.protections.is_empty() && !self.consent.force;
         let protected = protected.then(|| PfRefusal::Protected(pf.protections.clone()));
         if pf.num_vfs == wanted {
-            // Some drivers reset a PF whose MTU changes, and the switch may not take as much.
+            // Some drivers reset a PF when its MTU changes, and the switch may not support the MTU.
             return protected.filter(|_| self.changes_mtu());
         }
         if pf.total_vfs == 0 {
@@ -218,18 +218,18 @@ impl PlannedPf<'_> {
         self.settings.mtu.zip(is).is_some_and(|(wanted, is)| wanted != is)
     }
 
-    /// Of a PF that others manage nothing is changed. It need not be exactly so, but must do.
+    /// Compares an externally managed PF. Its number of VFs and its MTU must be at least those in the file.
     fn external(&self) -> Option<PfRefusal> {
         let (have, wanted) = (self.pf.num_vfs, self.settings.vfs);
         let mtu = self.pf.link.as_ref().map(|link| link.mtu);
         if have < wanted {
             return Some(PfRefusal::External(format!(
-                "has {}, at least {wanted} are wanted",
+                "has {}, expected at least {wanted}",
                 crate::step::vfs(have)
             )));
         }
         let (is, least) = (mtu?, self.settings.mtu?);
-        (is < least).then(|| PfRefusal::External(format!("has the MTU {is}, at least {least} is wanted")))
+        (is < least).then(|| PfRefusal::External(format!("has the MTU {is}, expected at least {least}")))
     }
 
     fn pf_steps(&self) -> Vec<PfStep> {
@@ -244,7 +244,7 @@ impl PlannedPf<'_> {
         steps
     }
 
-    /// VFs from nothing. They get their driver last, and once.
+    /// Returns the steps that create all VFs. Their drivers are bound last, and once.
     fn make_vfs(&self) -> Vec<PfStep> {
         let (pf, count) = (self.pf, self.settings.vfs);
         let mut steps = Vec::new();
@@ -270,20 +270,20 @@ impl PlannedPf<'_> {
         steps
     }
 
-    /// Binds VFs while the kernel is allowed to, and leaves that as it was.
+    /// Returns the steps that bind VFs: autoprobe is on meanwhile, and then has its former value.
     fn bind(&self, vfs: Vec<VfIndex>) -> Vec<PfStep> {
         if vfs.is_empty() {
             return Vec::new();
         }
         let binds = vfs.into_iter().map(|vf| PfStep::Bind { vf });
-        // Without the attribute the kernel is older than 4.12, and binds whatever it is asked to.
+        // Kernels before 4.12 do not have the attribute, and bind VFs on request.
         let switchable = self.pf.autoprobe.is_some();
         let on = switchable.then_some(PfStep::Autoprobe(true));
         let off = (switchable && !self.former_autoprobe()).then_some(PfStep::Autoprobe(false));
         on.into_iter().chain(binds).chain(off).collect()
     }
 
-    /// The number is right: is each VF?
+    /// Adds the steps for existing VFs, whose number is correct.
     fn repair(&self, plan: &mut PfPlan) {
         let mut unbound = Vec::new();
         let mut mtus = Vec::new();
@@ -296,7 +296,7 @@ impl PlannedPf<'_> {
                 let other: Vec<_> = other.chain(mtu.map(|mtu| format!("MTU to {mtu}"))).collect();
                 if !other.is_empty() {
                     plan.notes.push(format!(
-                        "VF {} is in use and stays as it is: not set: {}",
+                        "VF {} is in use and is left unchanged; not set: {}",
                         vf.index,
                         other.join(", ")
                     ));
@@ -320,7 +320,7 @@ impl PlannedPf<'_> {
         if binds.is_empty() && self.pf.autoprobe == Some(!plan.autoprobe) {
             plan.steps.push(PfStep::Autoprobe(plan.autoprobe));
         }
-        // The kernel is told only what it does not know.
+        // Skip writes of the current value.
         let mut autoprobe = self.pf.autoprobe;
         for step in binds {
             match step {

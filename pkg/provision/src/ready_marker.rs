@@ -1,38 +1,38 @@
-//! The mark that a node is as its file says: what must not begin before waits for it.
+//! The marker file of a configured node. Programs that need the configuration wait for it.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// The content of the mark. One of another boot, or of another file, is none.
+/// The content of the marker, `ready.json`. A marker of another boot or of another node file is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadyMarker {
     /// The boot in which it was written.
     pub boot_id: String,
-    /// Of the node file: `sha256:` and 64 digits.
+    /// The hash of the node file: `sha256:` and 64 hexadecimal digits.
     pub config_hash: String,
-    /// The RDMA mode that the node has.
+    /// The RDMA mode of the node; `None` without RDMA.
     pub rdma_mode: Option<rdma::NetnsMode>,
-    /// How many PFs the file speaks of.
+    /// The number of PFs that the node file matches.
     pub pfs: usize,
-    /// How many VFs they have.
+    /// The total number of their VFs.
     pub vfs: u32,
 }
 
 impl ReadyMarker {
-    /// The mark of a state directory.
+    /// Returns the path of the marker in a state directory.
     pub fn path(state: &Path) -> PathBuf {
         state.join("ready.json")
     }
 
-    /// What tells one node file from another.
+    /// Returns the hash of a node file, for [`ReadyMarker::config_hash`].
     pub fn hash(file: &[u8]) -> String {
         Sha256::digest(file).iter().fold("sha256:".to_owned(), |text, byte| text + &format!("{byte:02x}"))
     }
 
-    /// Takes the mark away: the node is being changed.
+    /// Removes the marker, before the node is changed.
     ///
     /// # Errors
     /// If it cannot be removed.
@@ -40,13 +40,13 @@ impl ReadyMarker {
         statefile::remove(&Self::path(state))
     }
 
-    /// Sets the mark, unless it is there already.
+    /// Writes the marker, unless it is up to date.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn announce(&self, state: &Path) -> Result<(), statefile::Error> {
         let path = Self::path(state);
-        // Texts and numbers always have a JSON.
+        // Strings and numbers can always be serialized.
         let content = serde_json::to_vec_pretty(self).unwrap_or_default();
         if statefile::read(&path)?.is_some_and(|present| present == content) {
             return Ok(());
@@ -64,7 +64,7 @@ mod tests {
 
     /// study case V29.
     #[test]
-    fn a_mark_that_is_right_is_not_written_again() {
+    fn a_marker_that_is_up_to_date_is_not_written_again() {
         let dir = tempfile::tempdir().unwrap();
         let ready = ReadyMarker {
             boot_id: "b".into(),

@@ -1,4 +1,4 @@
-//! Bringing one function back to work.
+//! Repairs one PF or VF.
 
 use std::{
     thread,
@@ -13,49 +13,49 @@ use crate::{
     PciBackendError, RecoverMethod, RecoverStep as Step, SysfsBackend, broken_function::BrokenFunction, lock,
 };
 
-/// How long a link may take to have its carrier.
+/// Timeout for a link to get its carrier.
 const LINK_CARRIER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A function to recover, and how.
+/// A PF or VF to repair, and the options.
 #[derive(Debug)]
 pub struct Recover<'a> {
-    /// Its link, PCI address or RDMA device.
+    /// The name of its link, its PCI address, or the name of its RDMA device.
     pub function: &'a str,
-    /// What to do; without it what is gentlest of what may help.
+    /// The method; without one, the least disruptive steps that may help.
     pub by: Option<RecoverMethod>,
-    /// Whether a PF is recovered even if the node's own traffic may run over it.
+    /// Whether a PF is repaired even if the node's own traffic may run over it.
     pub force_pf: bool,
-    /// The node.
+    /// The node's directories.
     pub node: NodePaths,
-    /// Its hardware.
+    /// The node's hardware.
     pub system: SysfsBackend,
 }
 
-/// What was found, done and left.
+/// The result of a repair or of its preview.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecoverReport {
-    /// What people call the function.
+    /// The name of the function: its link, or its PCI address.
     pub function: String,
-    /// What is wrong with it.
+    /// The problems that were found.
     pub wrong: Vec<String>,
-    /// What may help, or was done.
+    /// The steps that may help, or were taken.
     pub steps: Vec<Step>,
-    /// Who is in the way.
+    /// The reasons why the steps must not be taken.
     pub refused: Vec<String>,
-    /// Whether it was done.
+    /// Whether the steps were taken.
     pub done: bool,
-    /// What is wrong with it afterwards.
+    /// The problems that remain.
     pub left: Vec<String>,
 }
 
-/// A function could not be recovered.
+/// A PF or VF could not be repaired.
 #[derive(Debug, thiserror::Error)]
 pub enum RecoverError {
-    /// What this process sees is not the node's.
+    /// This process is not in the node's namespaces.
     #[error(transparent)]
     NotTheNode(#[from] netns::NotOnNode),
-    /// The node could not be looked at.
+    /// The node's PFs and VFs could not be read.
     #[error(transparent)]
     Inventory(#[from] inventory::Error),
     /// No PF or VF has this name.
@@ -64,16 +64,16 @@ pub enum RecoverError {
          `silkrail vf list` shows"
     )]
     NoFunction(String),
-    /// The lock of another run.
+    /// The lock that another run holds could not be acquired.
     #[error(transparent)]
     File(#[from] statefile::Error),
-    /// The hardware.
+    /// A step failed.
     #[error(transparent)]
     Hardware(#[from] PciBackendError),
 }
 
 impl Recover<'_> {
-    /// What is wrong, what would be done, and who is in the way.
+    /// Returns the problems, the steps that would be taken, and the reasons against them.
     ///
     /// # Errors
     /// [`RecoverError`].
@@ -82,13 +82,13 @@ impl Recover<'_> {
         Ok(self.plan(&self.find(self.function)?))
     }
 
-    /// Does it, unless somebody is in the way. `progress` is told of each step before it is made.
+    /// Takes the steps, unless they are refused. `progress` is called before each step.
     ///
     /// # Errors
     /// [`RecoverError`].
     pub fn run(&self, progress: &dyn Fn(&str, Step)) -> Result<RecoverReport, RecoverError> {
         netns::require_node_netns(&self.node.root)?;
-        // `silkrail apply` may be about to change the same function, or be at it.
+        // `silkrail apply` may be changing the same function.
         let _alone = lock(&self.node, self.system.limit)?;
         let function = self.find(self.function)?;
         let mut recovery = self.plan(&function);
@@ -114,8 +114,8 @@ impl Recover<'_> {
         let steps = function.plan(self.by);
         RecoverReport {
             function: function.name(),
-            wrong: function.wrong(),
-            refused: function.in_the_way(&steps, self.force_pf),
+            wrong: function.problems(),
+            refused: function.obstacles(&steps, self.force_pf),
             steps,
             done: false,
             left: Vec::new(),
@@ -132,14 +132,14 @@ impl Recover<'_> {
         }
     }
 
-    /// What is wrong afterwards. A carrier takes its time. A driver that begins anew gives other names at first: a
-    /// function is still known by its address.
+    /// Waits until the function has no problems, or until the timeout; returns the problems that remain. The function is
+    /// found by its PCI address, since a driver that was bound again may give the link another name at first.
     fn wait(&self, function: &BrokenFunction) -> Result<Vec<String>, RecoverError> {
         let until = Instant::now() + LINK_CARRIER_TIMEOUT;
         loop {
-            let wrong = self.find(&function.pci.to_string())?.wrong();
-            if wrong.is_empty() || Instant::now() >= until {
-                return Ok(wrong);
+            let problems = self.find(&function.pci.to_string())?.problems();
+            if problems.is_empty() || Instant::now() >= until {
+                return Ok(problems);
             }
             thread::sleep(Duration::from_millis(100));
         }

@@ -1,4 +1,4 @@
-//! What was found, done and left.
+//! The result of applying a node file.
 
 use rdma::NetnsMode;
 use rdma_mode::{CurrentMode, ModeChange};
@@ -6,37 +6,37 @@ use serde::{Serialize, Serializer};
 
 use crate::{PfFailure, ProvisionPlan};
 
-/// What was found, done and left.
+/// The result of applying a node file, or of its preview.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplyReport {
-    /// Whether nothing was done.
+    /// Whether this is a preview, and nothing was changed.
     pub dry_run: bool,
-    /// The RDMA mode, if the file speaks of it.
+    /// The RDMA mode, if the file sets it.
     pub rdma_mode: Option<ModeReport>,
-    /// What was to be done.
+    /// The plan that was executed.
     #[serde(rename = "pfs")]
     pub plan: ProvisionPlan,
-    /// What the file names and the node does not have.
+    /// Entries of the file that match no PF, as error messages.
     pub missing: Vec<String>,
-    /// What failed.
+    /// The failures, at most one per PF.
     #[serde(serialize_with = "failures")]
     pub failures: Vec<PfFailure>,
-    /// What is still to be done.
+    /// The steps that are still needed.
     pub left: ProvisionPlan,
 }
 
-/// The RDMA mode beside the wanted one.
+/// The RDMA mode compared with the wanted one.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModeReport {
-    /// What the file says.
+    /// The mode in the file.
     pub wanted: NetnsMode,
-    /// What it was; `None` without RDMA.
+    /// The mode before the run; `None` without RDMA.
     pub now: Option<NetnsMode>,
-    /// What the next boot would have had.
+    /// The mode that the next boot would have had before the run.
     pub next_boot: NetnsMode,
-    /// What was done about it; nothing if it was right.
+    /// The change that was made; `None` if the mode was correct.
     pub done: Option<ModeChange>,
 }
 
@@ -45,14 +45,14 @@ impl ModeReport {
         Self { wanted, now: current.mode, next_boot: current.next_boot.mode, done: None }
     }
 
-    /// Whether the node has the mode, and will have it after the next boot.
+    /// Whether the node has the wanted mode now and after the next boot.
     pub fn is_right(&self) -> bool {
         (self.now, self.next_boot) == (Some(self.wanted), self.wanted)
     }
 }
 
 impl ApplyReport {
-    /// Whether the node is now as the file says.
+    /// Whether the node is as described by the file.
     pub fn is_right(&self) -> bool {
         self.failures.is_empty()
             && self.plan.refusals().next().is_none()

@@ -1,20 +1,20 @@
-//! serde's texts in the words of a person who writes a file.
+//! Rewrites serde's error texts for authors of YAML files.
 
 use serde_json::Value;
 
-/// What kind of value it is.
+/// Returns the kind of a value, for `expected X, found Y`.
 pub(crate) fn kind(value: &Value) -> &'static str {
     match value {
-        Value::Null => "nothing",
+        Value::Null => "null",
         Value::Bool(_) => "true or false",
         Value::Number(_) => "a number",
-        Value::String(_) => "a text",
+        Value::String(_) => "a string",
         Value::Array(_) => "a list",
-        Value::Object(_) => "keys and values",
+        Value::Object(_) => "a mapping",
     }
 }
 
-/// What serde says is wrong, with what to write.
+/// Rewrites an error of serde, with a hint on what to write.
 pub(crate) fn text(what: &str) -> String {
     if let Some(key) = between(what, "missing field `", "`") {
         return format!("{key} is missing: {}", meaning(key));
@@ -33,7 +33,7 @@ pub(crate) fn text(what: &str) -> String {
     };
     match (between(found, "integer `", "`"), expected) {
         (Some(number), "a string") => {
-            format!("{number} is a number, and a text was expected: write it in quotes, '{number}'")
+            format!("expected a string, found the number {number}: write it in quotes, '{number}'")
         }
         (Some(number), "u32") => format!("expected a number from 0 to {}, found {number}", u32::MAX),
         _ => format!("expected {}, found {}", wanted(expected), given(found)),
@@ -44,18 +44,17 @@ fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
     text.strip_prefix(before)?.split_once(after).map(|(inner, _)| inner)
 }
 
-/// What a key that must be there is for.
+/// The purpose of a required key, with an example.
 fn meaning(key: &str) -> &'static str {
     match key {
-        "vfs" => "how many VFs each PF should have, like `vfs: 8`",
-        "match" => "which PFs are meant, like `match: {link: ens6f0np0}`",
-        _ => "`silkrail apply --help` shows a node file",
+        "vfs" => "the number of VFs of each PF, like `vfs: 8`",
+        "match" => "the selection of PFs, like `match: {link: ens6f0np0}`",
+        _ => "`silkrail apply --help` shows an example",
     }
 }
 
 fn wanted(expected: &str) -> &str {
     match expected {
-        "a string" => "a text",
         "u32" => "a number",
         "a boolean" => "true or false",
         "a sequence" => "a list",
@@ -65,9 +64,9 @@ fn wanted(expected: &str) -> &str {
 
 fn given(found: &str) -> &str {
     match found {
-        "map" => "keys and values",
+        "map" => "a mapping",
         "sequence" => "a list",
-        "null" | "unit value" => "nothing",
+        "null" | "unit value" => "null",
         other => other.strip_prefix("string ").or(other.strip_prefix("boolean ")).unwrap_or(other),
     }
 }
@@ -77,12 +76,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn serdes_words_become_a_persons() {
+    fn errors_of_serde_are_rewritten() {
         for (serde, ours) in [
             ("invalid type: string \"many\", expected u32", "expected a number, found \"many\""),
             ("invalid type: sequence, expected a boolean", "expected true or false, found a list"),
             ("invalid value: integer `-1`, expected u32", "expected a number from 0 to 4294967295, found -1"),
-            ("invalid type: boolean `true`, expected a string", "expected a text, found `true`"),
+            ("invalid type: boolean `true`, expected a string", "expected a string, found `true`"),
             ("unknown variant `x`, expected `a` or `b`", "unknown value `x`, expected `a` or `b`"),
             ("something else", "something else"),
         ] {

@@ -1,4 +1,4 @@
-//! One step: one write to the kernel.
+//! The steps of a plan. Each is one write to the kernel.
 
 use std::fmt;
 
@@ -6,58 +6,58 @@ use identifiers::VfIndex;
 use rtnl::VfSetting;
 use serde::{Serialize, Serializer};
 
-/// A step of making a PF as it should be.
+/// A step of configuring a PF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PfStep {
-    /// The PF's link goes up: VFs of one that is down carry nothing.
+    /// Set the PF's link up, without which VFs carry no traffic.
     Up,
-    /// The PF's MTU changes.
+    /// Change the PF's MTU.
     PfMtu {
-        /// From this.
+        /// The current MTU.
         from: u32,
-        /// To this.
+        /// The new MTU.
         to: u32,
     },
-    /// The kernel binds new VFs to their driver by itself, or does not.
+    /// Set `sriov_drivers_autoprobe`: whether the kernel binds VFs to their driver.
     Autoprobe(bool),
-    /// All VFs go.
+    /// Remove all VFs.
     RemoveVfs {
-        /// So many.
+        /// Their number.
         count: u32,
     },
-    /// VFs are made.
+    /// Create VFs.
     CreateVfs {
-        /// So many.
+        /// Their number.
         count: u32,
     },
-    /// A setting of a VF changes.
+    /// Change a setting of a VF.
     Configure {
-        /// Its number.
+        /// The VF's index.
         vf: VfIndex,
-        /// The setting.
+        /// The setting and its new value.
         change: VfSetting,
     },
-    /// A VF is let go by its driver, to read its address anew.
+    /// Unbind a VF's driver, so that it reads the address again.
     Unbind {
-        /// Its number.
+        /// The VF's index.
         vf: VfIndex,
     },
-    /// A VF gets its driver.
+    /// Bind a VF to its driver.
     Bind {
-        /// Its number.
+        /// The VF's index.
         vf: VfIndex,
     },
-    /// The MTU of a VF's link changes.
+    /// Change the MTU of a VF's link.
     VfMtu {
-        /// Its number.
+        /// The VF's index.
         vf: VfIndex,
-        /// To this.
+        /// The new MTU.
         to: u32,
     },
 }
 
 impl PfStep {
-    /// The VF that it is about; none if it is about the PF.
+    /// Returns the VF that the step changes; `None` if it changes the PF.
     pub fn vf(&self) -> Option<VfIndex> {
         match *self {
             Self::Configure { vf, .. } | Self::Unbind { vf } | Self::Bind { vf } | Self::VfMtu { vf, .. } => {
@@ -71,7 +71,7 @@ impl PfStep {
         }
     }
 
-    /// What it does, without what differs from VF to VF.
+    /// Returns the step in words, without values that differ between VFs.
     pub fn kind(&self) -> String {
         match self {
             Self::Configure { change: VfSetting::Mac(_), .. } => "set the MAC address".into(),
@@ -85,12 +85,12 @@ impl PfStep {
         match self {
             Self::Up => "set the link up".into(),
             Self::PfMtu { from, to } => format!("change the MTU from {from} to {to}"),
-            Self::Autoprobe(true) => "let the kernel bind VFs to their driver".into(),
-            Self::Autoprobe(false) => "keep the kernel from binding VFs that are not configured".into(),
+            Self::Autoprobe(true) => "enable automatic binding of VFs to their driver".into(),
+            Self::Autoprobe(false) => "disable automatic binding of VFs to their driver".into(),
             Self::RemoveVfs { count } => format!("remove {}", vfs(*count)),
             Self::CreateVfs { count } => format!("create {}", vfs(*count)),
             Self::Configure { change, .. } => format!("set {}", VfSettingText(*change)),
-            Self::Unbind { .. } => "let the driver go, to read the address anew".into(),
+            Self::Unbind { .. } => "unbind the driver, so that it reads the address again".into(),
             Self::Bind { .. } => "bind to the driver".into(),
             Self::VfMtu { to, .. } => format!("set the MTU to {to}"),
         }
@@ -106,7 +106,7 @@ impl fmt::Display for PfStep {
     }
 }
 
-/// A setting in words.
+/// Displays a setting in words.
 pub(crate) struct VfSettingText(pub(crate) VfSetting);
 
 impl fmt::Display for VfSettingText {
@@ -134,7 +134,7 @@ impl Serialize for PfStep {
     }
 }
 
-/// So many VFs, in words.
+/// Returns a number of VFs in words, such as `1 VF` or `8 VFs`.
 pub fn vfs(count: u32) -> String {
     format!("{count} VF{}", if count == 1 { "" } else { "s" })
 }

@@ -1,4 +1,4 @@
-//! The kernel: sysfs and netlink.
+//! The backend of the running kernel: sysfs and netlink.
 
 use std::{
     fs::OpenOptions,
@@ -17,10 +17,10 @@ use sysfs::{Function, Sysfs};
 
 use crate::{PciBackend, PciBackendError};
 
-/// How often it is looked whether something has come.
+/// The interval of polling.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How long a driver may take to make a link and an RDMA device after it has taken a VF.
+/// Timeout for a driver to create the link and the RDMA device of a VF after it was bound.
 const DEVICE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The node's own kernel.
@@ -30,29 +30,29 @@ pub struct SysfsBackend {
     pub sysfs: Sysfs,
     /// A command that writes an attribute: its path and the value are added. See [`write_attribute`].
     pub writer: Vec<PathBuf>,
-    /// How long firmware may take for one write.
+    /// Timeout of one write, which may wait for firmware.
     pub limit: Duration,
 }
 
-/// Writes a value to an attribute of sysfs: what a [`SysfsBackend::writer`] is for.
+/// Writes a value to a sysfs attribute of a PCI function, in the process that [`SysfsBackend::writer`] starts.
 ///
-/// The kernel cannot be interrupted while firmware is asked to make VFs, and a process that is stuck there cannot end. So
-/// another one is.
+/// A write that waits for firmware cannot be interrupted, and its process cannot exit. A separate process keeps the caller
+/// responsive.
 ///
 /// # Errors
-/// The kernel's answer; that the path is no attribute of sysfs.
+/// The kernel's error, or `InvalidInput` if the path is not below `bus/pci` of sysfs.
 pub fn write_attribute(sysfs: &Sysfs, path: &Path, value: &str) -> io::Result<()> {
     let plain = path.components().all(|part| !matches!(part, std::path::Component::ParentDir));
     if !plain || !path.starts_with(sysfs.root().join("bus/pci")) {
-        let what = format!("{} is no attribute of a PCI function", path.display());
+        let what = format!("{} is not an attribute of a PCI function", path.display());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
-    // The kernel takes a value by one write.
+    // The kernel expects the value in one write(2).
     OpenOptions::new().write(true).open(path)?.write_all(value.as_bytes())
 }
 
 impl SysfsBackend {
-    /// Lets a function's driver go.
+    /// Unbinds a function's driver.
     ///
     /// # Errors
     /// [`PciBackendError`].
@@ -60,8 +60,8 @@ impl SysfsBackend {
         self.write(self.dir(function).join("driver/unbind"), &function.to_string())
     }
 
-    /// As [`SysfsBackend::probe`], also if the function is a VF that the kernel was told not to bind: with
-    /// `sriov_drivers_autoprobe` at 0 it lets no driver have one, whoever asks.
+    /// As [`SysfsBackend::probe`], but also works if `sriov_drivers_autoprobe` of the VF's PF is 0. The kernel then refuses
+    /// to bind a driver, even on request.
     ///
     /// # Errors
     /// [`PciBackendError`].
@@ -76,10 +76,10 @@ impl SysfsBackend {
         bound.and(restored)
     }
 
-    /// Binds a function to its driver, and waits until its devices are there.
+    /// Binds a function to its driver, and waits for its link and RDMA device.
     ///
     /// # Errors
-    /// [`PciBackendError`]. That it has no RDMA device is none: firmware may have that switched off for VFs.
+    /// [`PciBackendError`]. A missing RDMA device is not an error: firmware may have RDMA disabled for VFs.
     pub fn probe(&self, function: PciAddress, has_rdma: bool) -> Result<(), PciBackendError> {
         self.write(self.sysfs.root().join("bus/pci/drivers_probe"), &function.to_string())?;
         if !self.wait(|| Ok(self.sysfs.driver(&Function::Pci(function))?.is_some()))? {
@@ -92,7 +92,7 @@ impl SysfsBackend {
         .map(drop)
     }
 
-    /// Resets a function that no driver has, in the way that the kernel finds it to have.
+    /// Resets a function without a driver, by a method that the kernel chooses (`reset_method`).
     ///
     /// # Errors
     /// [`PciBackendError`].
@@ -100,8 +100,8 @@ impl SysfsBackend {
         self.write(self.dir(function).join("reset"), "1")
     }
 
-    /// RDMA devices come and go with their functions, and take the numbers that are free: not while one moves into a pod
-    /// or home.
+    /// Writes an attribute under the lock of moves: RDMA devices appear and disappear with their functions and take free
+    /// numbers, which must not happen while a device moves into a pod or back to the host.
     fn write(&self, path: PathBuf, value: &str) -> Result<(), PciBackendError> {
         let _turn = match MoveLock::acquire(&self.sysfs, Instant::now() + self.limit) {
             Err(rdma::Error::NoRdma) => None,
@@ -124,9 +124,9 @@ impl SysfsBackend {
         loop {
             match child.try_wait().map_err(fail)? {
                 Some(status) if status.success() => return Ok(()),
-                Some(_) => return Err(fail(answer(&mut child))),
+                Some(_) => return Err(fail(child_error(&mut child))),
                 None if Instant::now() >= until => {
-                    // It ends when the firmware lets it go; nobody waits for that.
+                    // It exits once the firmware returns. This is not waited for.
                     let _ = child.kill();
                     let what = format!("write {value} to {}", path.display());
                     return Err(PciBackendError::TimedOut { what, limit: self.limit });
@@ -148,10 +148,10 @@ impl SysfsBackend {
         Ok(self.sysfs.vf(pf, vf)?.ok_or_else(missing)?)
     }
 
-    /// Waits until something is there, but not for ever. Returns whether it is.
-    fn wait(&self, is_there: impl Fn() -> Result<bool, sysfs::Error>) -> Result<bool, PciBackendError> {
+    /// Polls until the condition holds or the timeout has passed. Returns whether it holds.
+    fn wait(&self, condition: impl Fn() -> Result<bool, sysfs::Error>) -> Result<bool, PciBackendError> {
         let until = Instant::now() + self.limit.min(DEVICE_TIMEOUT);
-        while !is_there()? {
+        while !condition()? {
             if Instant::now() >= until {
                 return Ok(false);
             }
@@ -164,8 +164,8 @@ impl SysfsBackend {
         Ok(self.sysfs.links(&Function::Pci(function))?.into_iter().next())
     }
 
-    /// Whether an RDMA device is waited for. Firmware or a driver (ice, whose VFs are iavf's) may have none for VFs: then it is
-    /// waited for once, and not for each of them.
+    /// Whether to wait for an RDMA device. Some firmware and drivers (iavf on ice) have none for VFs: if an earlier VF was
+    /// bound and has none, later VFs are not waited for.
     fn may_have_rdma(&self, pf: PciAddress, vf: VfIndex) -> Result<bool, PciBackendError> {
         if self.sysfs.rdma_devices(&Function::Pci(pf))?.is_empty() {
             return Ok(false);
@@ -192,8 +192,8 @@ fn is_busy(error: &rtnl::Error) -> bool {
     matches!(error.errno(), Some(Errno::EAGAIN | Errno::EBUSY))
 }
 
-/// What a writer said before it ended: the kernel's answer.
-fn answer(child: &mut Child) -> io::Error {
+/// Reads the kernel's error from the stderr of a writer that has exited.
+fn child_error(child: &mut Child) -> io::Error {
     let mut text = String::new();
     if let Some(stderr) = &mut child.stderr {
         let _ = stderr.read_to_string(&mut text);
@@ -208,7 +208,8 @@ impl PciBackend for SysfsBackend {
         if made != count {
             return Err(PciBackendError::Fewer { wanted: count, made });
         }
-        self.wait(|| Ok((0..count).map(VfIndex).all(|vf| self.sysfs.vf(pf, vf).is_ok_and(|vf| vf.is_some())))).map(drop)
+        self.wait(|| Ok((0..count).map(VfIndex).all(|vf| self.sysfs.vf(pf, vf).is_ok_and(|vf| vf.is_some()))))
+            .map(drop)
     }
 
     fn set_autoprobe(&self, pf: PciAddress, on: bool) -> Result<(), PciBackendError> {
@@ -221,7 +222,7 @@ impl PciBackend for SysfsBackend {
         let until = Instant::now() + self.limit.min(DEVICE_TIMEOUT);
         loop {
             match handle.set_vf(link.index, vf, change) {
-                // A PF that is being reset by its driver.
+                // The driver is resetting the PF.
                 Err(error) if is_busy(&error) && Instant::now() < until => thread::sleep(POLL_INTERVAL),
                 result => return Ok(result?),
             }
@@ -273,9 +274,9 @@ mod tests {
         SysfsBackend { sysfs: Sysfs::at(root), writer: vec!["sh".into(), script], limit }
     }
 
-    /// study case V12; the FIFO stands for firmware that does not answer.
+    /// study case V12; a FIFO simulates firmware that does not respond.
     #[test]
-    fn a_write_that_does_not_come_back_is_left_to_its_fate() {
+    fn a_write_that_does_not_return_times_out() {
         let root = tempfile::tempdir().unwrap();
         let system = system(root.path(), Duration::from_millis(100));
         let fifo = root.path().join("bus/pci/devices").join(PF).join("sriov_numvfs");
@@ -285,7 +286,7 @@ mod tests {
         assert!(error.to_string().contains("write 4 to"), "{error}");
     }
 
-    /// study case V11: a driver that makes fewer VFs, as a file does that says so.
+    /// study case V11: a script simulates a driver that creates fewer VFs.
     #[test]
     fn fewer_vfs_than_asked_for_are_an_error() {
         let root = tempfile::tempdir().unwrap();
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_has_the_kernels_words() {
+    fn a_refusal_contains_the_kernels_error() {
         let root = tempfile::tempdir().unwrap();
         let system = system(root.path(), Duration::from_secs(10));
         fs::write(root.path().join("write"), "echo 'Device or resource busy' >&2; exit 1\n").unwrap();
@@ -325,9 +326,9 @@ mod tests {
         );
     }
 
-    /// The script stands for the kernel: it binds a VF only while its PF allows it.
+    /// The script simulates the kernel: it binds a VF only while its PF allows it.
     #[test]
-    fn a_vf_is_bound_also_if_the_kernel_was_told_not_to() {
+    fn a_vf_is_bound_even_if_autoprobe_is_off() {
         let root = tempfile::tempdir().unwrap();
         let system = system(root.path(), Duration::from_millis(200));
         let (pf, vf) = (root.path().join("bus/pci/devices").join(PF), "0000:af:00.2");
@@ -350,7 +351,7 @@ mod tests {
         );
         system.probe_in_any_case(vf, false).unwrap();
         assert_eq!(system.sysfs.driver(&Function::Pci(vf)).unwrap().as_deref(), Some("mlx5_core"));
-        assert_eq!(fs::read_to_string(autoprobe).unwrap(), "0", "it is as it was");
+        assert_eq!(fs::read_to_string(autoprobe).unwrap(), "0", "it has its former value");
     }
 
     #[test]
@@ -386,7 +387,7 @@ mod tests {
             let error = write_attribute(&sysfs, &path, "7").unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{}", path.display());
         }
-        // What an attribute of sysfs is may be a link, but nothing new is made.
+        // An attribute of sysfs may be a link, but no file is created.
         symlink("nowhere", dir.join("y")).unwrap();
         assert!(write_attribute(&sysfs, &dir.join("y"), "7").is_err());
     }

@@ -1,5 +1,5 @@
-//! What is planned, and what becomes of it on hardware that is played: what firmware does cannot be had here. The real
-//! kernel's part is tested in the lab.
+//! Plans, and their execution on a simulated card: the behaviour of firmware cannot be tested here. The real kernel is
+//! tested in the lab.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -26,7 +26,7 @@ fn planned(card: &FakeCard, file: &NodeFile, dir: &Path, consent: ApplyPermissio
     plan(file, &card.inventory(), &remembered(dir), consent).unwrap()
 }
 
-/// Plans and makes; returns what the card was told, and what failed.
+/// Plans and executes; returns the operations on the card, and the failures.
 fn apply(
     card: &FakeCard,
     file: &NodeFile,
@@ -57,7 +57,8 @@ fn vfs_are_made_configured_and_then_bound_once() {
     let (told, failures) =
         apply(&card, &file(2, "    vf: {trust: true, mtu: 1400}\n"), dir.path(), ApplyPermissions::default());
     assert!(failures.is_empty());
-    let mac = |vf| format!("vf {vf} the MAC address to {}", stable_mac("08:c0:eb:01:02:03", VfIndex(vf)).unwrap());
+    let mac =
+        |vf| format!("vf {vf} the MAC address to {}", stable_mac("08:c0:eb:01:02:03", VfIndex(vf)).unwrap());
     assert_eq!(
         told,
         [
@@ -77,7 +78,7 @@ fn vfs_are_made_configured_and_then_bound_once() {
     assert_eq!(remembered(dir.path())[&pci(PF)].vfs, 2);
 }
 
-/// study cases V2, V14: whichever step a run is killed at, the next one finishes, and one more has nothing to do.
+/// study cases V2, V14: a run may be killed at any step: the next one completes it, and one more has nothing to do.
 #[test]
 fn a_run_that_ended_anywhere_is_finished_by_the_next() {
     let wanted =
@@ -100,7 +101,7 @@ fn a_run_that_ended_anywhere_is_finished_by_the_next() {
             assert_eq!((pf.num_vfs, pf.autoprobe), (3, Some(former)), "after {fails_at} steps");
             assert!(pf.vfs.iter().all(|vf| vf.driver.is_some() && !vf.lacks_guid() && vf.mtu == Some(9000)));
             let (told, _) = apply(&card, &wanted, dir.path(), ApplyPermissions::default());
-            assert!(told.is_empty(), "after {fails_at} steps there was still to do: {told:?}");
+            assert!(told.is_empty(), "after {fails_at} steps, steps were left: {told:?}");
         }
     }
 }
@@ -116,7 +117,7 @@ fn another_number_of_vfs_needs_consent() {
     assert!(planned(&card, &file(6, ""), dir.path(), ApplyPermissions::default()).is_empty());
 }
 
-/// study cases V5 to V9: what the evidence is, is the inventory's; here it counts.
+/// study cases V5 to V9: the inventory collects the evidence, which is used here.
 #[test]
 fn vfs_in_use_are_never_removed() {
     let mut used = pf(4);
@@ -131,7 +132,7 @@ fn vfs_in_use_are_never_removed() {
 
 /// study cases V10 and V21.
 #[test]
-fn what_the_card_cannot_do_is_refused_before_anything_is_done() {
+fn an_unsupported_request_is_refused_before_any_step() {
     let refused = refusal(pf(0), &file(9, ""), ApplyPermissions::default());
     assert_eq!(refused, PfRefusal::TooMany { wanted: 9, most: 8 });
     assert!(refused.is_wrong() && refused.to_string().contains("NUM_OF_VFS=9"), "{refused}");
@@ -145,21 +146,21 @@ fn what_the_card_cannot_do_is_refused_before_anything_is_done() {
 
 /// study cases V15 and V16.
 #[test]
-fn what_is_not_ours_is_left_alone() {
+fn vfs_that_silkrail_did_not_create_are_not_removed() {
     let (card, dir) = (FakeCard::of(pf(4)), tempfile::tempdir().unwrap());
     let nobody = NodeFile::parse("pfs: []\n").unwrap();
     assert!(planned(&card, &nobody, dir.path(), RECREATE).pfs.is_empty());
     assert_eq!(refusal(pf(4), &file(0, ""), ApplyPermissions::default()), PfRefusal::NotOurs { have: 4 });
-    // Ours go as the file says.
+    // VFs that silkrail created are removed.
     let card = FakeCard::of(pf(0));
     apply(&card, &file(4, ""), dir.path(), ApplyPermissions::default());
     let (told, _) = apply(&card, &file(0, ""), dir.path(), ApplyPermissions::default());
     assert_eq!(told, ["numvfs 0"]);
 }
 
-/// VFs that we only mended are not ours.
+/// VFs that silkrail only repaired do not count as its own.
 #[test]
-fn mending_vfs_does_not_make_them_ours() {
+fn repaired_vfs_do_not_count_as_ours() {
     let (card, dir) = (FakeCard::of(pf(2)), tempfile::tempdir().unwrap());
     let (told, _) =
         apply(&card, &file(2, "    vf: {trust: true, mac: keep}\n"), dir.path(), ApplyPermissions::default());
@@ -199,7 +200,7 @@ fn a_pf_that_the_node_depends_on_is_protected() {
     let mtu = file(2, "    mtu: 9000\n");
     let with_vfs = Pf { protections: vec![why.clone()], ..pf(2) };
     assert_eq!(refusal(with_vfs, &mtu, ApplyPermissions::default()), PfRefusal::Protected(vec![why.clone()]));
-    // With its VFs there, nothing endangers it.
+    // If the number of VFs is correct, the PF is not reset.
     let there = Pf { protections: vec![why.clone()], ..pf(2) };
     assert!(
         planned(&FakeCard::of(there), &file(2, ""), dir.path(), ApplyPermissions::default()).pfs[0]
@@ -210,15 +211,15 @@ fn a_pf_that_the_node_depends_on_is_protected() {
 
 /// study cases V19 and V20.
 #[test]
-fn a_file_that_speaks_twice_of_a_pf_or_of_none_is_wrong() {
+fn two_entries_for_one_pf_and_an_entry_for_none_are_errors() {
     let inventory = FakeCard::of(pf(0)).inventory();
     let error = |text: &str| {
         let file = NodeFile::parse(text).unwrap();
         plan(&file, &inventory, &BTreeMap::new(), ApplyPermissions::default()).unwrap_err().to_string()
     };
     let twice = "pfs:\n  - {match: {link: ens6f0np0}, vfs: 1}\n  - {match: {vendor: 15b3}, vfs: 2}\n";
-    assert_eq!(error(twice), "pfs[1].match: PF 0000:af:00.0 is matched by pfs[0] too");
-    // The others are made all the same.
+    assert_eq!(error(twice), "pfs[1].match: PF 0000:af:00.0 is also matched by pfs[0]");
+    // The other PFs are still configured.
     let text = format!("pfs:\n  - {{match: {{link: eth9}}, vfs: 1}}\n  - {{match: {{pci: {PF}}}, vfs: 1}}\n");
     let some =
         plan(&NodeFile::parse(&text).unwrap(), &inventory, &BTreeMap::new(), ApplyPermissions::default())
@@ -231,13 +232,13 @@ fn a_file_that_speaks_twice_of_a_pf_or_of_none_is_wrong() {
 
 /// study cases V25 and V27.
 #[test]
-fn vfs_without_a_driver_or_a_guid_are_mended_and_those_in_use_are_not_touched() {
+fn vfs_without_a_driver_or_a_guid_are_repaired_and_those_in_use_are_not_changed() {
     let mut broken = pf(4);
     (broken.vfs[0], broken.vfs[2]) = (vf(0, false), vf(2, false));
     broken.vfs[3].users.push(VfUser::LinkElsewhere { driver: "mlx5_core".into() });
     let (card, dir) = (FakeCard::of(broken), tempfile::tempdir().unwrap());
     let plan = planned(&card, &file(4, ""), dir.path(), ApplyPermissions::default());
-    assert!(plan.pfs[0].notes[0].starts_with("VF 3 is in use and stays as it is"), "{plan:?}");
+    assert!(plan.pfs[0].notes[0].starts_with("VF 3 is in use and is left unchanged"), "{plan:?}");
     let (told, failures) = apply(&card, &file(4, ""), dir.path(), ApplyPermissions::default());
     assert!(failures.is_empty());
     assert!(
@@ -268,7 +269,7 @@ fn infiniband_vfs_get_guids_instead_of_mac_addresses() {
 
 /// study case V24.
 #[test]
-fn a_file_with_too_few_guids_is_wrong_before_anything_is_done() {
+fn a_file_with_too_few_guids_is_refused_before_any_step() {
     let guids = r#"[{"pciAddress": "0000:af:00.0", "guids": ["0200000000000001", "0200000000000002"]}]"#;
     let wanted = |vfs| {
         let text =
@@ -287,7 +288,7 @@ fn a_file_with_too_few_guids_is_wrong_before_anything_is_done() {
 }
 
 #[test]
-fn a_pf_that_is_down_goes_up_and_others_are_not_held_up_by_a_failure() {
+fn a_pf_that_is_down_is_set_up_and_a_failure_does_not_affect_others() {
     let mut down = pf(0);
     down.link.as_mut().unwrap().up = false;
     let (card, dir) = (FakeCard { fails_at: 2, ..FakeCard::of(down) }, tempfile::tempdir().unwrap());
@@ -298,21 +299,21 @@ fn a_pf_that_is_down_goes_up_and_others_are_not_held_up_by_a_failure() {
 }
 
 #[test]
-fn a_plan_is_told_in_few_words() {
+fn a_plan_combines_equal_steps_of_vfs() {
     let (card, dir) = (FakeCard::of(pf(0)), tempfile::tempdir().unwrap());
     let plan = planned(&card, &file(3, "    vf: {trust: true}\n"), dir.path(), ApplyPermissions::default());
     let expected = [
-        "keep the kernel from binding VFs that are not configured",
+        "disable automatic binding of VFs to their driver",
         "create 3 VFs",
         "VFs 0-2: set trust on",
         "VFs 0-2: set the MAC address",
-        "let the kernel bind VFs to their driver",
+        "enable automatic binding of VFs to their driver",
         "VFs 0-2: bind to the driver",
     ];
     assert_eq!(plan.pfs[0].summary(), expected);
 }
 
-/// A bond gives its members one MAC address; two PFs' VFs must not have the same.
+/// Members of a bond have the same MAC address; VFs of two PFs must not.
 #[test]
 fn addresses_come_from_the_card_s_own_address_also_in_a_bond() {
     let mut member = pf(0);
@@ -324,9 +325,9 @@ fn addresses_come_from_the_card_s_own_address_also_in_a_bond() {
     assert!(plan.pfs[0].steps.contains(&expected), "{plan:?}");
 }
 
-/// Nothing gives such VFs a GUID, and binding them again and again would not.
+/// Such VFs never get a GUID, so binding them again does not help.
 #[test]
-fn vfs_that_keep_their_addresses_are_not_bound_anew_for_a_guid() {
+fn vfs_that_keep_their_addresses_are_not_bound_again_for_a_guid() {
     let card = FakeCard::of(pf(2));
     assert!(card.inventory().pfs[0].vfs.iter().all(Vf::lacks_guid));
     let dir = tempfile::tempdir().unwrap();
@@ -334,7 +335,7 @@ fn vfs_that_keep_their_addresses_are_not_bound_anew_for_a_guid() {
     assert!(plan.is_empty(), "{plan:?}");
 }
 
-/// study case V2: a driver that hides a setting must not hide that a killed run did not make it.
+/// study case V2: a setting that the driver does not report is made even if a killed run did not.
 #[test]
 fn a_vf_without_a_driver_gets_the_settings_that_its_pf_does_not_show() {
     let wanted = file(1, "    vf: {trust: true, mac: keep}\n");
@@ -350,7 +351,7 @@ fn a_vf_without_a_driver_gets_the_settings_that_its_pf_does_not_show() {
     }
 }
 
-/// `drivers_probe` may find another driver than the one of user space that it had.
+/// `drivers_probe` may bind another driver than the VF's user-space driver.
 #[test]
 fn a_vf_for_user_space_gets_its_address_and_keeps_its_driver() {
     let mut pf = pf(1);
@@ -358,11 +359,14 @@ fn a_vf_for_user_space_gets_its_address_and_keeps_its_driver() {
     let dir = tempfile::tempdir().unwrap();
     let steps =
         planned(&FakeCard::of(pf), &file(1, ""), dir.path(), ApplyPermissions::default()).pfs.remove(0).steps;
-    assert!(matches!(steps[..], [PfStep::Configure { vf: VfIndex(0), change: VfSetting::Mac(_) }]), "{steps:?}");
+    assert!(
+        matches!(steps[..], [PfStep::Configure { vf: VfIndex(0), change: VfSetting::Mac(_) }]),
+        "{steps:?}"
+    );
 }
 
 #[test]
-fn our_vfs_of_a_pf_that_the_node_depends_on_do_not_go_without_consent() {
+fn vfs_of_a_pf_that_the_node_depends_on_are_not_removed_without_consent() {
     let (card, dir) = (FakeCard::of(pf(0)), tempfile::tempdir().unwrap());
     apply(&card, &file(2, ""), dir.path(), ApplyPermissions::default());
     let why = ProtectionReason::DefaultRoute { link: "ens6f0np0".parse().unwrap() };
@@ -374,7 +378,7 @@ fn our_vfs_of_a_pf_that_the_node_depends_on_do_not_go_without_consent() {
 }
 
 #[test]
-fn a_card_that_makes_no_vfs_is_left_as_it_was() {
+fn a_card_that_creates_no_vfs_has_its_former_autoprobe() {
     let (card, dir) = (FakeCard { makes_none: true, ..FakeCard::of(pf(0)) }, tempfile::tempdir().unwrap());
     let (told, failures) = apply(&card, &file(2, ""), dir.path(), ApplyPermissions::default());
     assert_eq!(told, ["autoprobe 0", "autoprobe 1"], "{failures:?}");

@@ -1,4 +1,4 @@
-//! Setting the mode, and what came of it.
+//! Sets the mode.
 
 use std::path::{Path, PathBuf};
 
@@ -13,71 +13,71 @@ use crate::{
     current::{next_boot, now},
 };
 
-/// How many of the namespaces in the way are shown.
+/// The number of blocking namespaces that are shown.
 const SHOWN: usize = 5;
 
-/// What setting the mode came to.
+/// The result of setting the mode, or of its preview.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModeChange {
-    /// What became of the mode of now.
+    /// What happened to the current mode.
     pub outcome: ModeOutcome,
-    /// Whether nothing was done, and this is what would be.
+    /// Whether this is a preview, and nothing was changed.
     pub dry_run: bool,
-    /// What was asked for.
+    /// The requested mode.
     pub wanted: NetnsMode,
-    /// The mode before, where it is known.
+    /// The former mode, if known.
     pub was: Option<NetnsMode>,
-    /// The file that says it to the next boot.
+    /// The file that sets the mode for the next boot.
     pub persisted: Option<PersistedMode>,
-    /// What keeps the kernel from changing the mode.
+    /// The network namespaces because of which the kernel refuses to change the mode.
     pub namespaces: Option<BlockingNetns>,
-    /// What else should be known.
+    /// Further information for the operator.
     pub notes: Vec<String>,
-    /// What makes the next boot's mode another one, although the file is right.
+    /// The file or command line that overrides the persisted mode at the next boot.
     pub overruled: Option<String>,
-    /// Whether the next boot needs what neither this nor a file can do.
+    /// Whether the next boot also needs a change of the kernel command line.
     #[serde(skip)]
     pub unfinished: bool,
 }
 
-/// What became of the mode of now.
+/// What happened to the current mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModeOutcome {
-    /// It was as wanted.
+    /// It was the requested one already.
     NoChange,
-    /// It is as wanted now.
+    /// It was changed.
     Changed,
-    /// It will be as wanted when `ib_core` is loaded.
+    /// It will be the requested one when `ib_core` is loaded.
     AtLoad,
-    /// It is as it was until a reboot.
+    /// It is unchanged until a reboot.
     RebootRequired,
 }
 
-/// The file that says the mode to the next boot.
+/// The file that sets the mode for the next boot.
 #[derive(Debug, Serialize)]
 pub struct PersistedMode {
     /// The file.
     pub file: PathBuf,
-    /// Whether it had to be written.
+    /// Whether it was changed.
     pub changed: bool,
 }
 
-/// What keeps the kernel from changing the mode.
+/// The network namespaces because of which the kernel refuses to change the mode.
 #[derive(Debug, Serialize)]
 pub struct BlockingNetns {
-    /// How many network namespaces beside the node's.
+    /// The number of network namespaces other than the node's.
     pub count: usize,
     /// The first of them.
     pub shown: Vec<OtherNetNs>,
 }
 
-/// Sets the mode. With `persist` it is persisted first: a mode that is set and then lost at the next boot would be a surprise,
-/// a mode that is persisted and not yet set is the plan.
+/// Sets the mode. With `persist` it is first persisted for the next boot, so that a mode that was set is never lost by a
+/// reboot.
 ///
 /// # Errors
-/// If it cannot be set at all; the mode of now is then as it was. That other namespaces are in the way is no error.
+/// If it cannot be set at all; the current mode is then unchanged. A refusal because of other namespaces is not an error.
 pub fn ensure(root: &Path, mode: NetnsMode, persist: bool) -> Result<ModeChange, Error> {
     let sysfs = Sysfs::at(root.join("sys"));
     netns::require_node_netns(root)?;
@@ -95,7 +95,7 @@ pub fn ensure(root: &Path, mode: NetnsMode, persist: bool) -> Result<ModeChange,
     Ok(change)
 }
 
-/// What [`ensure`] would do, and would refuse.
+/// Returns what [`ensure`] would do.
 ///
 /// # Errors
 /// As [`ensure`].
@@ -133,7 +133,7 @@ pub fn preview(root: &Path, mode: NetnsMode, persist: bool) -> Result<ModeChange
     Ok(change)
 }
 
-/// Whether `ib_core` is loaded, where a mode can be set at all.
+/// Returns whether `ib_core` is loaded; an error if the mode cannot be set at all.
 fn can_be_set(sysfs: &Sysfs, kernel: &KernelModules, persist: bool) -> Result<bool, Error> {
     let loaded = sysfs.has_rdma()?;
     match kernel.ib_core() {
@@ -158,7 +158,7 @@ impl ModeChange {
         }
     }
 
-    /// Whether a reboot, or an idle node, is needed for what was asked for.
+    /// Whether a reboot, or an idle node, is required.
     pub fn needs_reboot(&self) -> bool {
         self.outcome == ModeOutcome::RebootRequired || self.unfinished
     }
@@ -181,10 +181,10 @@ impl ModeChange {
         Ok(())
     }
 
-    /// Sets the mode of now.
+    /// Sets the current mode.
     fn set(&mut self, root: &Path, rdma: &Handle) -> Result<(), Error> {
         let before = match rdma.netns_mode() {
-            // A kernel that knows no modes shares every device.
+            // A kernel without modes shares every device.
             Err(rdma::Error::TooOld { .. }) if self.wanted == NetnsMode::Shared => self.wanted,
             other => other?,
         };
@@ -210,13 +210,13 @@ impl ModeChange {
         let value = if self.wanted == NetnsMode::Exclusive { 0 } else { 1 };
         self.unfinished = true;
         self.notes.push(format!(
-            "ib_core is built into this kernel and modprobe.d has no say: add ib_core.netns_mode={value} to the \
-             kernel's command line (grubby --update-kernel=ALL --args=ib_core.netns_mode={value}, or \
+            "ib_core is built into this kernel, so modprobe.d has no effect: add ib_core.netns_mode={value} to the \
+             kernel command line (grubby --update-kernel=ALL --args=ib_core.netns_mode={value}, or \
              GRUB_CMDLINE_LINUX in /etc/default/grub and update-grub)"
         ));
     }
 
-    /// Our file is right; is it also the one that counts?
+    /// Checks whether another setting overrides the managed file.
     fn next_boot(&mut self, next: NextBootMode) {
         self.notes.extend(next.warnings);
         if next.mode == self.wanted {
@@ -225,11 +225,11 @@ impl ModeChange {
         self.unfinished = next.file.is_none();
         let winner = next.file.map_or(next.by.to_owned(), |file| file.display().to_string());
         self.notes
-            .push(format!("the next boot will not be in {} mode before {winner} is changed", self.wanted));
+            .push(format!("the next boot will not be in {} mode unless {winner} is changed", self.wanted));
         self.overruled = Some(winner);
     }
 
-    /// What is in the way, as far as it can be seen from here.
+    /// Returns the other network namespaces that are visible from this process.
     fn others(&mut self, root: &Path) -> Vec<OtherNetNs> {
         OtherNetNs::list(root).unwrap_or_else(|why| {
             self.notes.push(why.to_string());

@@ -1,4 +1,4 @@
-//! The mode of now, and of the next boot.
+//! The current mode, and the mode of the next boot.
 
 use std::{fs, path::Path};
 
@@ -9,35 +9,35 @@ use sysfs::Sysfs;
 
 use crate::Error;
 
-/// The mode of now, and of the next boot.
+/// The current mode, and the mode of the next boot.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CurrentMode {
-    /// The mode of now; `None` without RDMA.
+    /// The current mode; `None` without RDMA.
     pub mode: Option<NetnsMode>,
-    /// Who told it.
+    /// The source of the current mode.
     pub source: Option<ModeSource>,
-    /// The mode of the next boot, and why.
+    /// The mode of the next boot, and its source.
     pub next_boot: NextBootMode,
-    /// Whether the next boot will have the mode of now.
+    /// Whether the next boot will have the current mode.
     pub agree: bool,
 }
 
-/// Who told the mode.
+/// The source of the current mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ModeSource {
-    /// The kernel, by netlink.
+    /// The kernel, over netlink (`rdma system show`).
     Netlink,
-    /// The kernel's parameter in `/sys`.
+    /// The parameter `netns_mode` of `ib_core` in `/sys/module`.
     Sysfs,
 }
 
 impl CurrentMode {
-    /// The mode of the node whose root directory this is.
+    /// Reads the modes of the node with this root directory.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the current mode or the configuration cannot be read.
     pub fn read(root: &Path) -> Result<Self, Error> {
         let (mode, source) = match now(&Sysfs::at(root.join("sys")))? {
             Some((mode, source)) => (Some(mode), Some(source)),
@@ -48,7 +48,7 @@ impl CurrentMode {
     }
 }
 
-/// The mode of now, and who says so: the kernel by netlink, or else its parameter in sysfs. `None` without RDMA.
+/// Reads the current mode over netlink, or else from the parameter in sysfs. `None` without RDMA.
 pub(crate) fn now(sysfs: &Sysfs) -> Result<Option<(NetnsMode, ModeSource)>, Error> {
     let error = match rdma::Handle::open(sysfs).and_then(|rdma| rdma.netns_mode()) {
         Ok(mode) => return Ok(Some((mode, ModeSource::Netlink))),
@@ -62,11 +62,11 @@ pub(crate) fn now(sysfs: &Sysfs) -> Result<Option<(NetnsMode, ModeSource)>, Erro
     }
 }
 
-/// The mode that the next boot will have, and why.
+/// Determines the mode of the next boot.
 pub(crate) fn next_boot(root: &Path, kernel: &KernelModules) -> Result<NextBootMode, Error> {
     let command_line = fs::read_to_string(root.join("proc/cmdline")).unwrap_or_default();
     let settings = match kernel.ib_core() {
-        IbCoreLocation::BuiltIn => Vec::new(), // modprobe has nothing to load
+        IbCoreLocation::BuiltIn => Vec::new(), // modprobe does not load it
         IbCoreLocation::Module | IbCoreLocation::Missing => ModprobeConfig::below(root).settings()?,
     };
     Ok(NextBootMode::of(&settings, modprobe::command_line(&command_line)))

@@ -1,15 +1,15 @@
-//! Why the mode could not be read or set.
+//! Errors of reading and setting the mode.
 
 /// The mode could not be read or set.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel has no RDMA.
+    /// The kernel has no module `ib_core`.
     #[error(
         "RDMA not available: this kernel has no module ib_core ({0}); install the kernel's RDMA modules or the \
          vendor's driver (for Mellanox cards, then `modprobe mlx5_ib`)"
     )]
     NoModule(String),
-    /// RDMA is not loaded, and nothing was to be kept for when it is.
+    /// `ib_core` is not loaded, and the mode was not to be persisted.
     #[error(
         "RDMA not available: ib_core is not loaded; run `modprobe ib_core` (or the card's RDMA driver, like mlx5_ib)"
     )]
@@ -17,22 +17,22 @@ pub enum Error {
     /// The kernel refused the mode.
     #[error(transparent)]
     Refused(#[from] rdma::ModeError),
-    /// The kernel could not be asked.
+    /// A netlink request failed.
     #[error(transparent)]
     Rdma(#[from] rdma::Error),
-    /// Nor could `/sys`.
+    /// The parameter in `/sys` could not be read.
     #[error(transparent)]
     Sysfs(#[from] sysfs::Error),
-    /// The configuration of modprobe.
+    /// The configuration of modprobe could not be read or written.
     #[error(transparent)]
     Modprobe(#[from] modprobe::Error),
-    /// What this process sees is not the node's.
+    /// This process is not in the node's namespaces.
     #[error(transparent)]
     NotTheNode(#[from] netns::NotOnNode),
 }
 
 impl Error {
-    /// Whether the node has no RDMA, or a kernel that is too old to have modes.
+    /// Whether the node has no RDMA, or its kernel is too old to have modes.
     pub fn is_unsupported(&self) -> bool {
         use rdma::{Error::NoRdma, Error::TooOld, ModeError::Other};
         matches!(
@@ -44,7 +44,7 @@ impl Error {
         )
     }
 
-    /// Whether other network namespaces are in the way.
+    /// Whether the kernel refused because other network namespaces exist (`EBUSY`).
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Refused(rdma::ModeError::Busy { .. }))
     }

@@ -1,4 +1,4 @@
-//! Making files of state.
+//! Creation and replacement of state files.
 
 use std::{
     ffi::OsString,
@@ -20,12 +20,12 @@ use nix::{
 
 use crate::Error;
 
-/// Makes `path` with `content` if nothing is there, and returns it open for reading and appending.
+/// Creates `path` with `content`, and returns the file open for reading and appending.
 ///
-/// `prepare` sees the file before anybody else can: a lock taken there is held from the file's first moment.
+/// `prepare` is called before the file has its name: a lock that it takes is held when other processes can open it.
 ///
 /// # Errors
-/// [`Error::Exists`]; or [`Error::Io`].
+/// [`Error::Exists`] if the path exists; [`Error::Io`].
 pub fn create(
     path: &Path,
     mode: u32,
@@ -51,10 +51,10 @@ pub fn create(
     }
 }
 
-/// Makes `path` hold `content`, whatever it held before. One process at a time may do so.
+/// Creates or replaces `path` with `content`. The caller ensures that only one process does so at a time.
 ///
 /// # Errors
-/// [`Error::Io`]; the former content is then untouched.
+/// [`Error::Io`]; the former content is then unchanged.
 pub fn replace(path: &Path, mode: u32, content: &[u8]) -> Result<(), Error> {
     let io = |operation| move |source| Error::Io { operation, path: path.to_owned(), source };
     let temporary = temporary(path);
@@ -64,7 +64,7 @@ pub fn replace(path: &Path, mode: u32, content: &[u8]) -> Result<(), Error> {
         options.open(&temporary)
     };
     let created = match create() {
-        // A process that died here has left it.
+        // A process that was killed here has left it.
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
             let _ = fs::remove_file(&temporary);
             create()
@@ -79,7 +79,7 @@ pub fn replace(path: &Path, mode: u32, content: &[u8]) -> Result<(), Error> {
     })
 }
 
-/// Where new content is written before it gets its name.
+/// Returns the temporary name under which new content is written.
 pub(crate) fn temporary(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -87,8 +87,8 @@ pub(crate) fn temporary(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Makes a directory and those above it that are missing. Nearly always it is there, which takes one system call to
-/// know. What is there may also be no directory; who works in it learns of that.
+/// Creates a directory and its missing parents. Usually it exists, which one system call shows. If the path is not a
+/// directory, later operations on files in it fail.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_replaced_whole_and_a_link_is_not_followed() {
+    fn a_file_is_replaced_atomically_and_a_link_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let (path, target) = (dir.path().join("a"), dir.path().join("target"));
         fs::write(&target, b"precious").unwrap();
@@ -137,6 +137,6 @@ mod tests {
     #[test]
     fn a_failure_names_the_file() {
         let error = replace(Path::new("/proc/nowhere/x"), 0o600, b"").unwrap_err();
-        assert!(error.to_string().starts_with("write /proc/nowhere/x: "), "{error}");
+        assert!(error.to_string().starts_with("cannot write /proc/nowhere/x: "), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Replacing a file that outlives boots, so that a power cut at any moment leaves the old one or the new one.
+//! Durable replacement: after a power failure at any moment the file has its old or its new content.
 
 use std::{
     ffi::OsString,
@@ -8,18 +8,18 @@ use std::{
     path::Path,
 };
 
-/// Makes `path` hold `content`, on the disk, whatever it held before.
+/// Creates or replaces `path` with `content`, and syncs the file and its directory.
 ///
-/// The caller holds a lock: the temporary file has a fixed name, so that what a killed process left of it is
-/// removed by the next one.
+/// The caller must hold a lock: the temporary file has a fixed name, so that the next process removes the file of
+/// a killed one.
 ///
 /// # Errors
-/// The kernel's answer; the former content is then untouched.
+/// The error of a system call; the former content is then unchanged.
 pub fn replace_durably(path: &Path, mode: u32, content: &[u8]) -> io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
-    name.push(".silkrail"); // modprobe reads only what ends in .conf
+    name.push(".silkrail"); // modprobe reads only files that end in .conf
     let temporary = dir.join(name);
     match fs::remove_file(&temporary) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
@@ -27,7 +27,7 @@ pub fn replace_durably(path: &Path, mode: u32, content: &[u8]) -> io::Result<()>
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
     let written = file
-        .set_permissions(fs::Permissions::from_mode(mode)) // whatever the umask
+        .set_permissions(fs::Permissions::from_mode(mode)) // regardless of the umask
         .and_then(|()| file.write_all(content))
         .and_then(|()| file.sync_all())
         .and_then(|()| fs::rename(&temporary, path));
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_killed_process_left_is_removed_and_the_mode_is_0644() {
+    fn the_file_of_a_killed_process_is_removed_and_the_mode_is_0644() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ib_core.conf");
         fs::write(&path, "old\n").unwrap();

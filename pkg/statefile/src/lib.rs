@@ -1,9 +1,9 @@
-//! Files of state: each appears whole or not at all, and is never followed through a symbolic link.
+//! State files: each is created or replaced atomically, and symbolic links are never followed.
 //!
-//! A plugin may be killed between any two system calls, and others may run beside it. So a file is written
-//! under no name and then linked to its own ([`create()`]), or written under another name and then renamed
-//! ([`replace`]). Nothing of that is synced to the disk: state lives in `/run`, and what a power cut would lose
-//! describes a node that is gone with it. What outlives boots is written by [`replace_durably`].
+//! A plugin may be killed between any two system calls, and other plugins may run concurrently. A file is
+//! therefore written without a name and then linked ([`create()`]), or written under a temporary name and then
+//! renamed ([`replace`]). Nothing is synced to disk: state is in `/run`, and describes a node that does not
+//! survive a power failure either. Files that outlive boots are written by [`replace_durably`].
 
 #![forbid(unsafe_code)]
 
@@ -19,45 +19,45 @@ pub use read::{StateFileContent, is_quarantined, open, original_name, quarantine
 
 use std::{io, path::PathBuf, time::Duration};
 
-/// A file of state could not be read or written.
+/// A state file could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file is there already.
+    /// The file already exists.
     #[error("{}: already exists", path.display())]
     Exists {
         /// The file.
         path: PathBuf,
     },
-    /// Somebody else holds the file's lock.
+    /// Another process holds the file's lock.
     #[error(
-        "{}: another process has held its lock for {:.1} s; `fuser -v {}` shows which, and the call can be repeated",
+        "{}: timed out after {:.1} s waiting for its lock; `fuser -v {}` shows the process that holds it; try again later",
         path.display(), waited.as_secs_f64(), path.display()
     )]
     Busy {
         /// The file.
         path: PathBuf,
-        /// How long was waited.
+        /// The duration of the wait.
         waited: Duration,
     },
-    /// A symbolic link, a directory or a pipe is in the file's place: none of ours.
-    #[error("{}: is no regular file", path.display())]
+    /// The path is a symbolic link, a directory or a pipe, which this crate never creates.
+    #[error("{}: not a regular file", path.display())]
     Strange {
-        /// Where the file should be.
+        /// The path.
         path: PathBuf,
     },
     /// A system call failed.
-    #[error("{operation} {}: {source}{}", path.display(), remedy(source))]
+    #[error("cannot {operation} {}: {source}{}", path.display(), remedy(source))]
     Io {
-        /// What was tried.
+        /// The verb for the message, such as `open`.
         operation: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The error of the system call.
         source: io::Error,
     },
 }
 
-/// What to do about the failures an operator meets.
+/// A remedy for common errors.
 fn remedy(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::StorageFull => " (the file system of the state directory is full: free space there)",
@@ -65,7 +65,7 @@ fn remedy(source: &io::Error) -> &'static str {
             " (the state directory must be writable: set stateDir, or mount it read-write)"
         }
         io::ErrorKind::Unsupported => {
-            " (the file system of the state directory cannot do that: use a local one, best the tmpfs of /run)"
+            " (not supported by the file system of the state directory: use a local one, preferably the tmpfs of /run)"
         }
         io::ErrorKind::PermissionDenied => " (the plugin must run as root)",
         _ => "",

@@ -1,4 +1,4 @@
-//! Waiting for a file's lock, but not for ever.
+//! File locks with a timeout.
 
 use std::{
     fs::{File, TryLockError},
@@ -11,20 +11,20 @@ use tracing::info;
 
 use crate::Error;
 
-/// Who waits longer than this says so.
+/// Longer waits are logged.
 const LOG_LOCK_WAIT_THRESHOLD: Duration = Duration::from_millis(100);
 
-/// Takes the exclusive lock of `file` (`flock(2)`), waiting until `deadline` at the latest. The lock goes
-/// with the file, and so with the process.
+/// Takes the exclusive lock of `file` (`flock(2)`), waiting until `deadline` at the latest. The lock is released
+/// when the file is closed, also when the process exits.
 ///
-/// `flock` has no time limit of its own, so this asks again and again, ever more slowly up to 10 ms. A wait of more
-/// than 100 ms is logged: a slow call looks like a slow kernel otherwise.
+/// `flock` has no timeout, so this retries with a backoff of up to 10 ms. A wait of more than 100 ms is logged, since a
+/// slow call would otherwise look like a slow kernel.
 ///
 /// # Errors
-/// [`Error::Busy`] says how long was waited.
+/// [`Error::Busy`] after the deadline, with the duration of the wait.
 pub fn lock(file: &File, path: &Path, deadline: Instant) -> Result<(), Error> {
     let started = Instant::now();
-    let mut pause = Duration::from_micros(100);
+    let mut delay = Duration::from_micros(100);
     loop {
         match file.try_lock() {
             Ok(()) => {
@@ -32,8 +32,8 @@ pub fn lock(file: &File, path: &Path, deadline: Instant) -> Result<(), Error> {
                 return Ok(());
             }
             Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
-                thread::sleep(pause);
-                pause = (pause * 2).min(Duration::from_millis(10));
+                thread::sleep(delay);
+                delay = (delay * 2).min(Duration::from_millis(10));
             }
             Err(TryLockError::WouldBlock) => {
                 return Err(Error::Busy { path: path.to_owned(), waited: started.elapsed() });

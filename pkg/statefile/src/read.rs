@@ -1,4 +1,4 @@
-//! Reading and removing files of state.
+//! Reading, removal and quarantine of state files.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -12,30 +12,30 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::{Error, create::temporary};
 
-/// No file of ours is longer; one that is was not written by us.
+/// Upper limit of the bytes read. State files are shorter.
 const MAX_STATE_FILE_BYTES: u64 = 1 << 20;
 
-/// What a file is called besides once it is set aside.
+/// The suffix of quarantined files.
 const QUARANTINE_SUFFIX: &str = ".bad";
 
-/// A file of state with what it holds.
+/// An open state file and its content.
 #[derive(Debug)]
 pub struct StateFileContent {
     /// The file, open for reading and appending.
     pub file: File,
-    /// What it held when it was read.
+    /// The content at the time of reading.
     pub bytes: Vec<u8>,
 }
 
-/// Opens a file of state for reading and appending; `None` if it is not there.
+/// Opens a state file for reading and appending; `None` if it does not exist.
 ///
 /// # Errors
-/// [`Error::Strange`] if something else is in its place; [`Error::Io`].
+/// [`Error::Strange`] if it is not a regular file; [`Error::Io`].
 pub fn open(path: &Path) -> Result<Option<File>, Error> {
     open_with(OpenOptions::new().read(true).append(true), path, "open")
 }
 
-/// Nothing is followed and nothing is waited for: a symbolic link, or a pipe nobody writes to.
+/// Opens a file without following a symbolic link, and without blocking on a pipe.
 fn open_with(options: &mut OpenOptions, path: &Path, operation: &'static str) -> Result<Option<File>, Error> {
     let strange = || Error::Strange { path: path.to_owned() };
     let failed = |source| Error::Io { operation, path: path.to_owned(), source };
@@ -43,7 +43,7 @@ fn open_with(options: &mut OpenOptions, path: &Path, operation: &'static str) ->
         Ok(file) if file.metadata().map_err(failed)?.is_file() => Ok(Some(file)),
         Ok(_) => Err(strange()),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        // A link, a directory, a socket.
+        // A symbolic link, a directory, a socket.
         Err(e) if matches!(e.raw_os_error(), Some(libc::ELOOP | libc::EISDIR | libc::ENXIO)) => {
             Err(strange())
         }
@@ -51,28 +51,28 @@ fn open_with(options: &mut OpenOptions, path: &Path, operation: &'static str) ->
     }
 }
 
-/// Reads a file of state; `None` if it is not there.
+/// Reads a state file; `None` if it does not exist.
 ///
 /// # Errors
-/// [`Error::Strange`] if something else is in its place; [`Error::Io`].
+/// [`Error::Strange`] if it is not a regular file; [`Error::Io`].
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     let failed = |source| Error::Io { operation: "read", path: path.to_owned(), source };
     let Some(file) = open_with(OpenOptions::new().read(true), path, "read")? else { return Ok(None) };
     whole(&file).map(Some).map_err(failed)
 }
 
-/// What an open file of state holds, from where it stands on.
+/// Reads an open state file from its current offset to its end.
 ///
 /// # Errors
-/// The system call's.
+/// The error of read(2).
 pub fn whole(file: &File) -> io::Result<Vec<u8>> {
-    // Room for nearly all of ours: the library would begin with 32 bytes, or ask how many there are.
+    // Sufficient for nearly all state files: the library would begin with 32 bytes, or call fstat.
     let mut bytes = Vec::with_capacity(4096);
     file.take(MAX_STATE_FILE_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Removes a file of state, with what a killed process may have left of a new one. It may be gone already.
+/// Removes a state file and its temporary file, if any. It is not an error if they do not exist.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -85,23 +85,23 @@ pub fn remove(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Moves a file that cannot be understood out of the way and returns its new name: `<name>.bad`, or
-/// `<name>.bad.1` and so on where an earlier one has that name.
+/// Quarantines a file that cannot be parsed and returns its new name: `<name>.bad`, or `<name>.bad.1` and so on
+/// if earlier ones exist.
 ///
-/// It is never deleted, and none ever takes the place of another: each may be the only trace of what happened.
-/// Who calls this holds the file's lock, or whatever else keeps a new file from taking its name meanwhile.
+/// Quarantined files are never deleted or replaced: each may be the only trace of what happened. The caller must hold
+/// the file's lock, or otherwise prevent another process from creating a new file with its name.
 ///
 /// # Errors
 /// [`Error::Io`].
 pub fn quarantine(path: &Path) -> Result<PathBuf, Error> {
     let mut number = 0;
     loop {
-        let aside = quarantine_path(path, number);
-        match renameat_with(CWD, path, CWD, &aside, RenameFlags::NOREPLACE) {
-            Ok(()) => return Ok(aside),
+        let target = quarantine_path(path, number);
+        match renameat_with(CWD, path, CWD, &target, RenameFlags::NOREPLACE) {
+            Ok(()) => return Ok(target),
             Err(rustix::io::Errno::EXIST) => number += 1,
             Err(errno) => {
-                let (operation, path, source) = ("set aside", path.to_owned(), errno.into());
+                let (operation, path, source) = ("quarantine", path.to_owned(), errno.into());
                 return Err(Error::Io { operation, path, source });
             }
         }
@@ -117,12 +117,12 @@ fn quarantine_path(path: &Path, number: u32) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Whether a file of that name was set aside and is still there.
+/// Whether a quarantined file `<name>.bad` of this path exists.
 pub fn is_quarantined(path: &Path) -> bool {
     quarantine_path(path, 0).symlink_metadata().is_ok()
 }
 
-/// The former name of a file that was set aside; `None` if this name is none that [`quarantine`] gives.
+/// Returns the former name of a quarantined file; `None` if the name is not of the form that [`quarantine`] creates.
 pub fn original_name(name: &str) -> Option<&str> {
     let (former, number) = name.rsplit_once(QUARANTINE_SUFFIX)?;
     let numbered = |rest: &str| rest.strip_prefix('.').is_some_and(|n| n.parse::<u32>().is_ok());
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_regular_file_is_refused_and_can_be_set_aside() {
+    fn a_path_that_is_not_a_regular_file_is_refused_and_can_be_quarantined() {
         let dir = tempfile::tempdir().unwrap();
         let precious = dir.path().join("precious");
         fs::write(&precious, "precious").unwrap();
@@ -160,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_no_error() {
+    fn a_missing_file_is_not_an_error() {
         let dir = tempfile::tempdir().unwrap();
         assert!(read(&dir.path().join("a")).unwrap().is_none());
         remove(&dir.path().join("a")).unwrap();
     }
 
     #[test]
-    fn what_a_killed_process_left_of_a_new_file_goes_with_it() {
+    fn the_temporary_file_of_a_killed_process_is_removed_too() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         fs::write(temporary(&path), b"half").unwrap();
@@ -176,21 +176,21 @@ mod tests {
     }
 
     #[test]
-    fn a_link_where_a_file_is_set_aside_to_is_not_followed() {
+    fn a_link_at_the_name_of_a_quarantined_file_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let (path, precious) = (dir.path().join("a"), dir.path().join("precious"));
         fs::write(&precious, b"precious").unwrap();
         fs::write(&path, b"garbage").unwrap();
-        let aside = quarantine(&path).unwrap();
-        fs::remove_file(&aside).unwrap();
-        symlink(&precious, &aside).unwrap();
+        let target = quarantine(&path).unwrap();
+        fs::remove_file(&target).unwrap();
+        symlink(&precious, &target).unwrap();
         fs::write(&path, b"garbage").unwrap();
         assert_eq!(fs::read(quarantine(&path).unwrap()).unwrap(), b"garbage");
         assert_eq!(fs::read(&precious).unwrap(), b"precious");
     }
 
     #[test]
-    fn a_file_set_aside_keeps_its_content_and_displaces_no_earlier_one() {
+    fn a_quarantined_file_keeps_its_content_and_replaces_no_earlier_one() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         for (content, name) in [("first", "a.bad"), ("second", "a.bad.1"), ("third", "a.bad.2")] {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_among_those_set_aside_is_filled() {
+    fn a_gap_in_the_numbers_of_quarantined_files_is_filled() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         fs::write(dir.path().join("a.bad.1"), "kept").unwrap();
@@ -217,15 +217,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_cannot_be_set_aside() {
+    fn a_missing_file_cannot_be_quarantined() {
         let dir = tempfile::tempdir().unwrap();
         let error = quarantine(&dir.path().join("a")).unwrap_err().to_string();
-        assert!(error.starts_with("set aside "), "{error}");
+        assert!(error.starts_with("cannot quarantine "), "{error}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]
-    fn names_that_nothing_was_given_are_none() {
+    fn other_names_are_not_names_of_quarantined_files() {
         for name in ["a", ".bad", "a.bad.", "a.bad.x", "a.bad.1.2", "a.badly"] {
             assert_eq!(original_name(name), None, "{name}");
         }

@@ -21,6 +21,9 @@ mod owner_lookup;
 mod owner_ref;
 mod pod_watch;
 mod rest_mapper;
+mod retry_policy;
+mod watcher_shared;
 mod workload_watcher;
 
-pub use workload_watcher::{RetryPolicy, WorkloadWatcher};
+pub use retry_policy::RetryPolicy;
+pub use workload_watcher::WorkloadWatcher;

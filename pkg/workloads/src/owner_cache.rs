@@ -13,7 +13,7 @@ use crate::{
     backoff::Backoff,
     owner_lookup::OwnerLookup,
     owner_ref::{NamespacedOwnerRef, OwnerRef},
-    workload_watcher::RetryPolicy,
+    retry_policy::RetryPolicy,
 };
 
 /// Maximum length of an owner chain. The pod of a RayJob is three steps below it.

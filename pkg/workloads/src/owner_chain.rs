@@ -7,7 +7,7 @@ use tokio::{task::JoinSet, time::sleep_until};
 use crate::{
     owner_lookup::{OwnerLookup, fetch_owner},
     owner_ref::NamespacedOwnerRef,
-    workload_watcher::WatcherShared,
+    watcher_shared::WatcherShared,
 };
 
 /// Concurrent requests: one that hangs must not delay the others.

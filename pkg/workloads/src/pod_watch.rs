@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::{
     api_error::ApiError, backoff::Backoff, owner_cache::WatchedPod, owner_ref::OwnerRef,
-    workload_watcher::WatcherShared,
+    watcher_shared::WatcherShared,
 };
 
 /// `timeoutSeconds` of a watch request.

@@ -1,4 +1,4 @@
-//! One fault at every point of one call, put right in one way.
+//! A campaign: one fault at every point of one call, followed by one kind of recovery.
 
 use std::{fmt, path::Path, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     table::CampaignRow,
 };
 
-/// How long the kernel may take to be done with what it does in the background.
+/// How long the kernel may take to finish work in the background, such as deleting a namespace.
 const KERNEL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The call that a fault is injected into.
@@ -23,7 +23,7 @@ pub(crate) enum FaultedCall {
     Del,
 }
 
-/// One row of the table.
+/// A combination of plugin, call, fault and recovery: one row of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Campaign {
     pub(crate) plugin: PluginName,
@@ -32,11 +32,11 @@ pub(crate) struct Campaign {
     pub(crate) remedy: Recovery,
 }
 
-/// What became of a round.
+/// The result of a round.
 struct RoundOutcome {
-    /// Whether the call got as far as the point.
+    /// Whether the call reached the point.
     hit: bool,
-    /// What is left of it, or went wrong.
+    /// The objects that remain, or the error; `None` if the node is as before.
     leak: Option<String>,
 }
 
@@ -59,31 +59,31 @@ impl Campaign {
                 subject = subject.repair(self.plugin);
                 before = subject.node().snapshot();
             }
-            // Of a journal's steps nobody knows how many there are.
-            if self.fault.is_of_the_journal() && !hit {
+            // The number of journal steps is not known in advance.
+            if self.fault.is_journal_fault() && !hit {
                 break;
             }
         }
         row
     }
 
-    /// The first point that is taken, and the distance from each to the next. Of a journal's few steps, more are.
+    /// The first point and the interval between points. A journal has few steps, so its interval is shorter.
     fn sample(&self, every: usize, index: usize) -> (usize, usize) {
-        match self.fault.is_of_the_journal() {
+        match self.fault.is_journal_fault() {
             true => (0, (every / 4).max(1)),
             false => (index % every.max(1), every.max(1)),
         }
     }
 
-    /// The call that the fault is injected into: the release executable's, unless only the debug one can do it.
+    /// The call that the fault is injected into. Journal faults need the debug executable.
     fn call(&self, subject: &mut PluginUnderTest, release: &Binaries) -> Call {
         let call = subject.ready();
-        if self.fault.is_of_the_journal() { call } else { call.of_build(release) }
+        if self.fault.is_journal_fault() { call } else { call.of_build(release) }
     }
 
-    /// The points of a call that nothing is injected into.
+    /// The points of a call, recorded without a fault.
     fn points(&self, subject: &mut PluginUnderTest, release: &Binaries, log: &Path) -> Vec<FaultPoint> {
-        if self.fault.is_of_the_journal() {
+        if self.fault.is_journal_fault() {
             return (1..1000).map(|nth| FaultPoint { name: String::new(), nth }).collect();
         }
         let call = self.call(subject, release);
@@ -123,10 +123,10 @@ impl Campaign {
             FaultedCall::Del => faulty.del(),
         };
         let hit = self.was_hit(&answer, log);
-        let put_right = self.put_right(subject, &call, &answer);
+        let recovered = self.recover(subject, &call, &answer);
         let chain = subject.done();
         let difference = difference(subject, before);
-        let failure = put_right.and(chain).err().unwrap_or_default();
+        let failure = recovered.and(chain).err().unwrap_or_default();
         let clean = failure.is_empty() && difference.is_empty();
         RoundOutcome { hit, leak: (!clean).then(|| format!("{failure}\n{difference}after {answer:#?}")) }
     }
@@ -139,37 +139,38 @@ impl Campaign {
         }
     }
 
-    /// Judges the answer and does what a runtime does next.
+    /// Checks the result of the faulty call, and makes the calls of a runtime that follow it.
     ///
     /// # Errors
-    /// What is wrong.
-    fn put_right(&self, subject: &mut PluginUnderTest, call: &Call, answer: &Answer) -> Result<(), String> {
-        let said = answer.stdout.trim();
+    /// The check or the call that failed.
+    fn recover(&self, subject: &mut PluginUnderTest, call: &Call, answer: &Answer) -> Result<(), String> {
+        let stdout = answer.stdout.trim();
         match (self.verb, answer.status.success()) {
-            // What says that it is done is done.
+            // A call that reports success must be complete.
             (FaultedCall::Add, true) => {
-                let result = serde_json::from_str(said).map_err(|e| format!("the result: {e}"))?;
+                let result = serde_json::from_str(stdout).map_err(|e| format!("the result: {e}"))?;
                 succeeded("CHECK", &call.check_after(&result))?;
                 succeeded("DEL", &call.del())
             }
-            // A runtime that is told so never asks again.
+            // After a successful DEL, a runtime makes no further call.
             (FaultedCall::Del, true) => Ok(()),
             (_, false) => {
                 self.remedy.apply(subject, call)?;
-                if says_why(answer) { Ok(()) } else { Err("it failed and did not say why".into()) }
+                if has_reason(answer) { Ok(()) } else { Err("it failed without a reason".into()) }
             }
         }
     }
 }
 
-/// Whether a failure that the plugin itself noticed is explained: on standard output, unless that is what failed.
-fn says_why(answer: &Answer) -> bool {
+/// Whether a failure that the plugin detected has a reason on standard output, or on standard error if writing to
+/// standard output failed.
+fn has_reason(answer: &Answer) -> bool {
     answer.status.code() != Some(1)
         || serde_json::from_str::<serde_json::Value>(&answer.stdout).is_ok()
         || answer.stderr.contains("standard output")
 }
 
-/// What differs from before, once the kernel is done.
+/// The difference from the former snapshot, after the kernel has finished its work in the background.
 fn difference(subject: &PluginUnderTest, before: &Snapshot) -> String {
     let deadline = std::time::Instant::now() + KERNEL_TIMEOUT;
     loop {

@@ -1,4 +1,4 @@
-//! What goes wrong.
+//! The faults that are injected.
 
 use std::{fmt, path::Path};
 
@@ -6,7 +6,7 @@ use testkit::Call;
 
 use crate::strace::{self, FaultPoint};
 
-/// What goes wrong at a point.
+/// A fault at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InjectedFault {
     /// The process is killed at a step of its journal.
@@ -15,26 +15,26 @@ pub(crate) enum InjectedFault {
     JournalError,
     /// The process is killed before a system call.
     Kill,
-    /// A system call is not made and has this error.
+    /// A system call is not executed and returns this error.
     Error(&'static str),
 }
 
 impl InjectedFault {
-    /// Every fault. `EIO` is what no code expects; `EINTR` is what every code must.
+    /// Every fault. `EIO` is an unexpected error; `EINTR` is one that all code must handle.
     pub(crate) const ALL: [Self; 5] =
         [Self::JournalKill, Self::JournalError, Self::Kill, Self::Error("EIO"), Self::Error("EINTR")];
 
-    /// Whether only the debug build has it.
-    pub(crate) fn is_of_the_journal(self) -> bool {
+    /// Whether it is a fault of a journal step, which only debug builds support.
+    pub(crate) fn is_journal_fault(self) -> bool {
         matches!(self, Self::JournalKill | Self::JournalError)
     }
 
-    /// Whether the process ends without having its say.
+    /// Whether the process is killed, so that it prints no result.
     pub(crate) fn kills(self) -> bool {
         matches!(self, Self::JournalKill | Self::Kill)
     }
 
-    /// The call with this fault at a point; strace writes what it did to `log`.
+    /// The call with this fault at a point; strace writes its trace to `log`.
     pub(crate) fn at(self, call: &Call, point: &FaultPoint, log: &Path) -> Call {
         match self {
             Self::JournalKill => call.clone().fault(&format!("kill:{}", point.nth)),

@@ -1,7 +1,7 @@
-//! A fault at every system call and at every journal step of the plugins; after each, the node must be as before.
+//! Injects a fault at every system call and every journal step of the plugins; after recovery, the node must be as before.
 //!
-//! A [`campaign`] is one row of the table: a [`subject`] (a plugin with what it needs around it), a verb, a [`fault`]
-//! and a [`remedy`] (what puts it right). It has as many rounds as there are points to inject the fault at.
+//! A [`campaign`] is one row of the table: a [`subject`] (a plugin and its environment), a call, a [`fault`] and a
+//! [`remedy`] (the recovery). It has one round for each point that the fault is injected at.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -9,7 +9,7 @@
     clippy::panic,
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a test of its own: it fails by panicking, and its table is its output"
+    reason = "a separate test program: it fails by panicking, and prints a table"
 )]
 
 mod campaign;
@@ -25,19 +25,19 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::Parser;
 use testkit::Binaries;
 
-/// Injects a fault at every point of every plugin's ADD and DEL, puts it right, and looks for leaks.
+/// Injects a fault at every point of every plugin's ADD and DEL, recovers, and checks for leaks.
 #[derive(Parser)]
 struct FaultsArgs {
-    /// Where it runs.
+    /// The environment that the campaigns need.
     place: plan::CampaignEnv,
-    /// The release executable whose system calls are injected into; journal faults take the debug one, which is
-    /// found beside this program.
+    /// The release executable, for faults at system calls; journal faults use the debug executable in the directory
+    /// of this program.
     #[arg(long)]
     release: PathBuf,
-    /// Takes only every N-th point, beginning elsewhere in each campaign.
+    /// Inject only at every N-th point, with a different first point in each campaign.
     #[arg(long, default_value_t = 1)]
     every: usize,
-    /// Only campaigns whose name ("sriov ADD killed at a system call, DEL") has this part; may be repeated.
+    /// Run only campaigns whose name ("sriov ADD killed at a system call, DEL") contains this text; can be repeated.
     #[arg(long)]
     only: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Which campaigns there are, and running them.
+//! The list of campaigns, and their execution.
 
 use std::{
     sync::{
@@ -22,16 +22,16 @@ use crate::{
     table::CampaignRow,
 };
 
-/// Where campaigns run.
+/// The environment of a campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CampaignEnv {
-    /// In namespaces of the running kernel, several at once.
+    /// In namespaces of the running kernel, in parallel.
     Netns,
-    /// In the lab's machine, one after the other: its devices are in one place only.
+    /// In the lab's virtual machine, sequentially, because the campaigns share its devices.
     Lab,
 }
 
-/// A plugin.
+/// A plugin under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PluginName {
     Macvlan,
@@ -44,7 +44,7 @@ pub(crate) enum PluginName {
 impl PluginName {
     const ALL: [Self; 5] = [Self::Macvlan, Self::SilkrailIpam, Self::Ipvlan, Self::Sriov, Self::Rdma];
 
-    /// Its name.
+    /// The name of its executable, e.g. `silkrail-ipam`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Macvlan => "macvlan",
@@ -55,7 +55,7 @@ impl PluginName {
         }
     }
 
-    /// Where what it needs is.
+    /// The environment that it needs.
     fn place(self) -> CampaignEnv {
         match self {
             Self::Macvlan | Self::SilkrailIpam => CampaignEnv::Netns,
@@ -64,7 +64,7 @@ impl PluginName {
     }
 }
 
-/// Every campaign of a place whose name has one of the parts; without parts, every one.
+/// The campaigns of an environment whose name contains one of the texts; without texts, all of them.
 pub(crate) fn of(place: CampaignEnv, parts: &[String]) -> Vec<Campaign> {
     let mut campaigns = Vec::new();
     for plugin in PluginName::ALL.into_iter().filter(|plugin| plugin.place() == place) {
@@ -72,7 +72,7 @@ pub(crate) fn of(place: CampaignEnv, parts: &[String]) -> Vec<Campaign> {
             [(FaultedCall::Add, &Recovery::OF_ADD[..]), (FaultedCall::Del, &Recovery::OF_DEL[..])]
         {
             for fault in InjectedFault::ALL {
-                // A call that fails is put right like one that is killed, and DEL is what a runtime does.
+                // A failed call needs the same recovery as a killed one, and a runtime calls DEL.
                 let remedies = if fault.kills() { remedies } else { &remedies[..1] };
                 campaigns.extend(remedies.iter().map(|remedy| Campaign {
                     plugin,
@@ -88,7 +88,7 @@ pub(crate) fn of(place: CampaignEnv, parts: &[String]) -> Vec<Campaign> {
     campaigns
 }
 
-/// Runs campaigns, as many at once as the place allows, and returns their rows in order.
+/// Runs campaigns, as many in parallel as the environment allows, and returns their rows in order.
 pub(crate) fn run(
     campaigns: &[Campaign],
     release: &Binaries,
@@ -106,7 +106,7 @@ pub(crate) fn run(
             scope.spawn(move || {
                 pin_to_cpu(worker);
                 while let Some((index, campaign)) = take(campaigns, next) {
-                    // A thread of its own: a node's namespace is its thread's.
+                    // A separate thread, because a node's namespace belongs to its thread.
                     let row =
                         thread::scope(|scope| scope.spawn(|| campaign.run(release, every, index)).join());
                     let row = row.unwrap_or_else(|_| CampaignRow::broken(campaign));
@@ -121,8 +121,8 @@ pub(crate) fn run(
     rows.into_iter().map(|(_, row)| row).collect()
 }
 
-/// Has this thread, and every process it starts, run on one CPU: strace and the plugin wait for each other at each
-/// system call, which in an emulated machine takes three times as long from one CPU to another.
+/// Pins this thread, and every process it starts, to one CPU: strace and the plugin wait for each other at each
+/// system call, which takes three times as long between two CPUs of a virtual machine.
 fn pin_to_cpu(cpu: usize) {
     let mut cpus = CpuSet::new();
     cpus.set(cpu).unwrap();

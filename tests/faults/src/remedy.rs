@@ -1,4 +1,4 @@
-//! What puts it right.
+//! The recovery after a fault.
 
 use std::fmt;
 
@@ -7,30 +7,30 @@ use testkit::{Answer, Call};
 
 use crate::subject::PluginUnderTest;
 
-/// What a runtime does after a call that went wrong.
+/// The calls of a runtime after a failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Recovery {
     /// DEL.
     Del,
-    /// The pod's namespace ends; then DEL.
+    /// DEL after the pod's namespace was deleted.
     LateDel,
-    /// GC, with nothing listed as valid.
+    /// GC with an empty list of valid attachments.
     Gc,
-    /// Another ADD, which must succeed. If it is another pod's, of the same device, the first one's DEL comes then
-    /// and must not touch it. At last its DEL.
+    /// Another ADD, which must succeed. If it is of another pod with the same device, the first pod's DEL follows and
+    /// must not change it. The last call is its DEL.
     NextAdd,
 }
 
 impl Recovery {
-    /// What may follow an ADD.
+    /// The recoveries after an ADD.
     pub(crate) const OF_ADD: [Self; 4] = [Self::Del, Self::LateDel, Self::Gc, Self::NextAdd];
-    /// What may follow a DEL.
+    /// The recoveries after a DEL.
     pub(crate) const OF_DEL: [Self; 3] = [Self::Del, Self::LateDel, Self::Gc];
 
-    /// Does it.
+    /// Makes the calls.
     ///
     /// # Errors
-    /// What failed.
+    /// The first call that failed.
     pub(crate) fn apply(self, subject: &mut PluginUnderTest, call: &Call) -> Result<(), String> {
         match self {
             Self::Del => succeeded("DEL", &call.del()),
@@ -42,12 +42,12 @@ impl Recovery {
             Self::NextAdd => {
                 let next = subject.next(call);
                 let mut answer = next.add();
-                if is_there_already(&answer) {
+                if already_exists(&answer) {
                     succeeded("DEL", &next.del())?;
                     answer = next.add();
                 }
                 succeeded("the next ADD", &answer)?;
-                if subject.next_is_anothers() {
+                if subject.next_is_of_another_pod() {
                     succeeded("the late DEL", &call.del())?;
                     succeeded("CHECK after the late DEL", &next.check_after(&answer.json()))?;
                 }
@@ -57,16 +57,16 @@ impl Recovery {
     }
 }
 
-/// Whether an ADD was refused because the one before it was complete: it was killed too late to undo, and had its
-/// whole result on its way.
-fn is_there_already(answer: &Answer) -> bool {
+/// Whether an ADD was refused because the killed ADD was already complete: it was killed after it had written its
+/// result.
+fn already_exists(answer: &Answer) -> bool {
     !answer.status.success() && answer.stdout.contains("already exists")
 }
 
-/// A call that must succeed.
+/// Checks that a call succeeded.
 ///
 /// # Errors
-/// What it said.
+/// The name of the call and its output.
 pub(crate) fn succeeded(what: &str, answer: &Answer) -> Result<(), String> {
     if answer.status.success() { Ok(()) } else { Err(format!("{what} failed: {answer:?}")) }
 }

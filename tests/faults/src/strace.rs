@@ -1,15 +1,15 @@
-//! `strace`: which system calls a plugin makes, and a fault at one of them.
+//! `strace`: records the system calls of a plugin, and injects a fault at one of them.
 //!
-//! Our plugins are one thread in one process, also when the IPAM plugin is theirs; so nothing is followed.
+//! A plugin is one process with one thread, and calls the built-in IPAM plugin in-process, so `-f` is not needed.
 
 use std::{collections::BTreeMap, fmt, fs, path::Path};
 
-/// The n-th call of a system call; without a name, the n-th step of a journal.
+/// The n-th execution of a system call; without a name, the n-th step of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FaultPoint {
-    /// The system call.
+    /// The name of the system call, e.g. `openat`.
     pub(crate) name: String,
-    /// Which of its calls.
+    /// The number of the execution, from 1.
     pub(crate) nth: usize,
 }
 
@@ -35,8 +35,8 @@ fn words(line: &str) -> Vec<String> {
     line.split(' ').map(str::to_owned).collect()
 }
 
-/// The points of a recorded run, in order. The first call starts the plugin and is none of its own; the last one
-/// ends it and cannot fail.
+/// The points of a recorded run, in order, without execve, which starts the plugin, and exit_group, which cannot
+/// fail.
 pub(crate) fn points(log: &Path) -> Vec<FaultPoint> {
     let text = fs::read_to_string(log).unwrap();
     let mut counts = BTreeMap::new();
@@ -54,7 +54,7 @@ fn system_call(line: &str) -> Option<&str> {
     (!name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')).then_some(name)
 }
 
-/// Whether a run with an injected error got as far as the point.
+/// Whether a run with an injected error reached the point.
 pub(crate) fn was_injected(log: &Path) -> bool {
     fs::read_to_string(log).unwrap().contains("(INJECTED)")
 }

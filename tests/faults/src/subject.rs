@@ -1,4 +1,4 @@
-//! A plugin, and what is around it: a node, a pod, the plugins before it in its chain.
+//! A plugin and its environment: a node, a pod, and the plugins before it in its chain.
 
 use serde_json::{Value, json};
 use silkrail_tests::{
@@ -10,20 +10,20 @@ use testkit::{Call, TestNode, TestPod};
 
 use crate::{plan::PluginName, remedy::succeeded};
 
-/// A plugin whose calls are to go wrong.
+/// A plugin under test.
 pub(crate) struct PluginUnderTest {
-    around: PodLocation,
-    /// `None` while its namespace has ended.
+    location: PodLocation,
+    /// `None` while its namespace does not exist.
     pod: Option<TestPod>,
-    /// The call of the plugin itself, about the pod.
+    /// The call of the plugin, for the pod.
     call: Call,
-    /// The call of the plugin that comes before it in its chain.
+    /// The call of the preceding plugin in its chain.
     earlier: Option<Call>,
-    /// Whether the next ADD, of the same device, is another pod's.
+    /// Whether the plugin attaches a device, so that the next ADD is of another pod.
     device: bool,
 }
 
-/// Where the pod is.
+/// The node of the pod.
 enum PodLocation {
     Rail(RailNode),
     Machine(LabMachine),
@@ -42,7 +42,7 @@ impl PodLocation {
 const POD: &str = "subject";
 
 impl PluginUnderTest {
-    /// The plugin on a node of its own.
+    /// Creates the plugin's environment on a new node.
     pub(crate) fn new(plugin: PluginName) -> Self {
         match plugin {
             PluginName::Macvlan => Self::on_rail(|rail| rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10"])}))),
@@ -62,17 +62,17 @@ impl PluginUnderTest {
         let rail = RailNode::new();
         let pod = rail.node.pod(POD);
         let call = call(&rail).pod(&pod);
-        Self { around: PodLocation::Rail(rail), pod: Some(pod), call, earlier: None, device: false }
+        Self { location: PodLocation::Rail(rail), pod: Some(pod), call, earlier: None, device: false }
     }
 
     fn on_pf() -> Self {
         let machine = LabMachine::shared();
         let pod = machine.node.pod(POD);
         let call = machine.plugin("ipvlan", &json!({"master": "eth0", "mode": "l2"})).pod(&pod);
-        Self { around: PodLocation::Machine(machine), pod: Some(pod), call, earlier: None, device: false }
+        Self { location: PodLocation::Machine(machine), pod: Some(pod), call, earlier: None, device: false }
     }
 
-    /// `sriov` itself, or `rdma` after it.
+    /// A chain of `sriov` and `rdma`; `last` selects `rdma`.
     fn in_chain(settings: Value, last: bool) -> Self {
         let machine = LabMachine::exclusive();
         let vf: LabVf = machine.vf("eth0", 2);
@@ -80,18 +80,18 @@ impl PluginUnderTest {
         let chain = Chain::new(&machine, &vf, &pod, settings);
         let (sriov, rdma) = (chain.sriov().clone(), chain.rdma().clone());
         let (call, earlier) = if last { (rdma, Some(sriov)) } else { (sriov, None) };
-        Self { around: PodLocation::Machine(machine), pod: Some(pod), call, earlier, device: true }
+        Self { location: PodLocation::Machine(machine), pod: Some(pod), call, earlier, device: true }
     }
 
-    /// The node.
+    /// The node that snapshots are taken of.
     pub(crate) fn node(&self) -> &TestNode {
-        self.around.node()
+        self.location.node()
     }
 
-    /// Makes the pod anew if it has ended, has the chain's earlier plugin do its part, and returns the call.
+    /// Creates the pod again if needed, calls ADD of the preceding plugin, and returns the call.
     pub(crate) fn ready(&mut self) -> Call {
         if self.pod.is_none() {
-            self.pod = Some(self.around.node().pod(POD));
+            self.pod = Some(self.location.node().pod(POD));
         }
         match &self.earlier {
             Some(earlier) => self.call.with("prevResult", &earlier.add().ok()),
@@ -99,45 +99,45 @@ impl PluginUnderTest {
         }
     }
 
-    /// Has the chain's earlier plugin take its part back.
+    /// Calls DEL of the preceding plugin of the chain.
     ///
     /// # Errors
-    /// What failed.
+    /// The output of a failed DEL.
     pub(crate) fn done(&mut self) -> Result<(), String> {
         self.earlier
             .as_ref()
             .map_or(Ok(()), |earlier| succeeded("DEL of the chain's first plugin", &earlier.del()))?;
         if self.pod.is_none() {
-            self.pod = Some(self.around.node().pod(POD));
+            self.pod = Some(self.location.node().pod(POD));
         }
         Ok(())
     }
 
-    /// Ends the pod's namespace.
+    /// Deletes the pod's namespace.
     pub(crate) fn end_pod(&mut self) {
         self.pod = None;
     }
 
-    /// The next call that needs what this one needed: of the same attachment, or, of a device, another pod's.
+    /// The next call that needs the same resources: of the same attachment or, with a device, of another pod.
     pub(crate) fn next(&mut self, call: &Call) -> Call {
-        if !self.next_is_anothers() {
+        if !self.next_is_of_another_pod() {
             return call.clone();
         }
         self.pod = Some({
             self.pod = None;
-            self.around.node().pod(POD)
+            self.location.node().pod(POD)
         });
         call.clone().container("next")
     }
 
-    /// Whether the next call is another pod's. That of a chain's later plugin would need the earlier one's too.
-    pub(crate) fn next_is_anothers(&self) -> bool {
+    /// Whether the next call is of another pod. A later plugin of a chain would need the preceding one's ADD too.
+    pub(crate) fn next_is_of_another_pod(&self) -> bool {
         self.device && self.earlier.is_none()
     }
 
-    /// Repairs by force what a leak has left, so that the rounds after it say something.
+    /// Removes leaked objects by force, so that later rounds are meaningful.
     pub(crate) fn repair(self, plugin: PluginName) -> Self {
-        let machine = matches!(self.around, PodLocation::Machine(_));
+        let machine = matches!(self.location, PodLocation::Machine(_));
         drop(self);
         if machine {
             for pf in silkrail_tests::machine::PFS {

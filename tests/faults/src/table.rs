@@ -1,31 +1,31 @@
-//! What came of the campaigns.
+//! The results of the campaigns.
 
 use std::fmt;
 
 use crate::campaign::Campaign;
 
-/// What came of one.
+/// The result of one campaign.
 #[derive(Debug)]
 pub(crate) struct CampaignRow {
     campaign: Campaign,
-    /// How many points the fault was injected at.
+    /// The number of points that the fault was injected at.
     pub(crate) points: usize,
-    /// What was left, and where.
+    /// The leaks, each with its point.
     pub(crate) leaks: Vec<String>,
 }
 
 impl CampaignRow {
-    /// Nothing was injected yet.
+    /// A row without points.
     pub(crate) fn new(campaign: &Campaign) -> Self {
         Self { campaign: campaign.clone(), points: 0, leaks: Vec::new() }
     }
 
-    /// A campaign that could not be run to its end.
+    /// A campaign that panicked.
     pub(crate) fn broken(campaign: &Campaign) -> Self {
-        Self { leaks: vec![format!("{campaign}: it broke off; see its panic above")], ..Self::new(campaign) }
+        Self { leaks: vec![format!("{campaign}: panicked, see above")], ..Self::new(campaign) }
     }
 
-    /// A campaign without a single point has shown nothing.
+    /// Whether the campaign injected a fault and found no leak.
     pub(crate) fn is_good(&self) -> bool {
         self.leaks.is_empty() && self.points > 0
     }
@@ -40,16 +40,13 @@ impl fmt::Display for CampaignRow {
     }
 }
 
-/// Prints the table, and a closing line that counts its rows.
+/// Prints the table, and a last line with the number of passed and failed campaigns.
 pub(crate) fn print(rows: &[CampaignRow]) {
-    println!(
-        "{:13} {:4} {:28} {:25} {:>6} {:>5}",
-        "plugin", "verb", "fault", "put right by", "points", "leaks"
-    );
+    println!("{:13} {:4} {:28} {:25} {:>6} {:>5}", "plugin", "verb", "fault", "recovery", "points", "leaks");
     rows.iter().for_each(|row| println!("{row}"));
     let points: usize = rows.iter().map(|row| row.points).sum();
     let leaks: usize = rows.iter().map(|row| row.leaks.len()).sum();
-    println!("{:13} {:4} {:28} {:25} {points:>6} {leaks:>5}", "together", "", "", "");
+    println!("{:13} {:4} {:28} {:25} {points:>6} {leaks:>5}", "total", "", "", "");
     let good = rows.iter().filter(|row| row.is_good()).count();
     let verdict = if good == rows.len() { "ok" } else { "FAILED" };
     println!("test result: {verdict}. {good} passed; {} failed", rows.len() - good);

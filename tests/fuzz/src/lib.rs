@@ -1,10 +1,10 @@
-//! Fuzz targets: functions of bytes that must end, whatever the bytes are, without a panic.
+//! Fuzz targets: functions of bytes that must return without a panic for any input.
 //!
-//! Each reads with the code that the plugins read with, and asserts beside it what must hold of whatever was
-//! read: mostly that it is written as it was read. [`TARGETS`] is the table. The corpus is replayed by an
-//! ordinary test (`tests/replay.rs`); `hack/fuzz` looks for new inputs.
+//! Each target calls the production parser, and asserts properties of the parsed data, mostly that it survives a
+//! round trip. [`TARGETS`] is the table. An ordinary test (`tests/replay.rs`) replays the corpus; `hack/fuzz`
+//! searches for new inputs.
 //!
-//! A target writes nothing: it may run as root on the machine of whoever starts the tests.
+//! A target writes nothing, because it may run as root on a developer's machine.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a target that fails panics")]
@@ -13,10 +13,10 @@ mod targets;
 
 pub use targets::TARGETS;
 
-/// A target: its name, and what it does with an input.
+/// The name of a target, and its function.
 pub type FuzzTarget = (&'static str, fn(&[u8]));
 
-/// The target of that name.
+/// Returns the target of this name, if it exists.
 pub fn target(name: &str) -> Option<FuzzTarget> {
     TARGETS.into_iter().find(|(known, _)| *known == name)
 }

@@ -12,7 +12,7 @@ use std::{
 
 use silkrail_fuzz::TARGETS;
 
-/// How long one input may take; the fuzzer allows as much.
+/// How long one input may take, as in the fuzzer.
 const INPUT_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn below(dir: &str) -> PathBuf {
@@ -26,7 +26,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Runs a target on every file of its directory, and says how many there were.
+/// Runs a target on every file of its directory, and returns the number of files.
 fn replay(dir: &str, (name, run): silkrail_fuzz::FuzzTarget) -> usize {
     let files = files(&below(dir).join(name));
     for file in &files {
@@ -45,20 +45,20 @@ fn replay(dir: &str, (name, run): silkrail_fuzz::FuzzTarget) -> usize {
 }
 
 #[test]
-fn the_corpus_is_read_without_harm() {
+fn every_input_of_the_corpus_passes() {
     for target in TARGETS {
         assert!(replay("corpus", target) > 0, "{} has no corpus", target.0);
     }
 }
 
 #[test]
-fn no_bug_that_was_found_is_back() {
+fn every_regression_passes() {
     let replayed: usize = TARGETS.map(|target| replay("regressions", target)).iter().sum();
     assert!(replayed > 0, "no regression was replayed");
 }
 
 #[test]
-fn no_input_and_noise_are_read_without_harm() {
+fn empty_and_random_input_pass() {
     let noise: Vec<u8> = (0..4096_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
     for (name, run) in TARGETS {
         for input in [&[], noise.as_slice()] {

@@ -1,4 +1,4 @@
-//! A node that has no RDMA is no trouble.
+//! silkraild on a node without RDMA.
 
 use std::process::Output;
 
@@ -11,13 +11,13 @@ fn text(output: &Output) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// Besides what silkraild says of itself.
+/// Whether a metric is one of RDMA, and not one of silkraild itself.
 fn is_of_rdma(name: &&str) -> bool {
     !name.starts_with("rdma_exporter_") && !name.starts_with("rdma_scrape_")
 }
 
 #[test]
-fn printed_once_it_says_which_silkraild_it_is_and_nothing_of_rdma() {
+fn once_prints_the_build_info_and_no_rdma_metric() {
     let node = DaemonFixture::new();
     let output = daemon::run(&[&node.options()[..], &["--once", "--node-name", "bare"]].concat());
     let (stdout, stderr) = text(&output);
@@ -29,7 +29,7 @@ fn printed_once_it_says_which_silkraild_it_is_and_nothing_of_rdma() {
 }
 
 #[test]
-fn served_it_is_ready_and_has_metrics_and_a_page() {
+fn it_becomes_ready_and_serves_metrics_and_a_page() {
     let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     let metrics = daemon.ask("GET /metrics", &[]);

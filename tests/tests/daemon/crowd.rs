@@ -1,7 +1,7 @@
-//! Clients that are silent, slow or in haste: whoever else asks is answered, and memory stays bounded.
+//! Clients that are silent, slow or too fast: other clients are served, and memory stays bounded.
 //!
-//! Each crowd comes from addresses of its own, 127.0.0.2 and so on; whoever is honest is 127.0.0.1. A crowd stays for
-//! some seconds; SILKRAIL_CROWD_SECONDS=120 says how long otherwise, and then health has to answer within a second.
+//! The load comes from addresses of its own, 127.0.0.2 and so on; well-behaved clients use 127.0.0.1. It lasts 15 s, or
+//! as many seconds as SILKRAIL_CROWD_SECONDS says; then health must respond within a second.
 
 use std::{
     env, fs, io,
@@ -30,18 +30,18 @@ use crate::DaemonFixture;
 
 const BOOT: &str = "00000000-0000-0000-0000-000000000000";
 
-/// Of what silkraild may have in memory at its worst, in KiB.
+/// The maximum resident memory of silkraild's processes, in KiB.
 const MEMORY: u64 = 96 * 1024;
 
-/// Connections and what else it has open.
+/// The maximum number of open files: connections and others.
 const FILES: usize = 250;
 
-/// Pools, each with two samples; and the name of the node, which is in every sample.
+/// The number of pools, each with two samples, and the length of the node name, which is in every sample.
 const POOLS: usize = 20;
 const NAME: usize = 100_000;
 
-/// A node whose metrics are four megabytes.
-fn talkative() -> DaemonFixture {
+/// A node with 4 MB of metrics.
+fn large_node() -> DaemonFixture {
     let node = DaemonFixture::new();
     let root = node.0.path();
     fs::create_dir_all(root.join("proc/sys/kernel/random")).unwrap();
@@ -57,8 +57,8 @@ fn talkative() -> DaemonFixture {
     node
 }
 
-/// How long a crowd stays, and within which time health answers meanwhile: at most what a probe waits.
-fn measure() -> (Duration, Duration) {
+/// How long the load lasts, and the maximum response time of health: at most the timeout of a probe.
+fn limits() -> (Duration, Duration) {
     match env::var("SILKRAIL_CROWD_SECONDS") {
         Ok(seconds) => (Duration::from_secs(seconds.parse().unwrap()), Duration::from_secs(1)),
         Err(_) => (Duration::from_secs(15), Duration::from_secs(5)),
@@ -67,8 +67,8 @@ fn measure() -> (Duration, Duration) {
 
 /// Clients that go on until this value is dropped.
 struct ClientLoad {
-    over: Arc<AtomicBool>,
-    /// How often one of them has come.
+    stop: Arc<AtomicBool>,
+    /// The number of visits of all clients.
     visits: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
@@ -77,10 +77,10 @@ struct ClientLoad {
 type ClientAction = fn(u64, Ipv4Addr, SocketAddr) -> Pin<Box<dyn Future<Output = io::Result<()>>>>;
 
 impl ClientLoad {
-    /// So many clients, taking turns among the sources, each of which visits again and again.
+    /// Starts clients, distributed over the source addresses, each of which repeats its visit.
     fn of(clients: u64, sources: u64, daemon: &Daemon, visit: ClientAction) -> Self {
-        let (over, visits) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let (is_over, counted, address) = (over.clone(), visits.clone(), daemon.address());
+        let (stop, visits) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (is_stopped, counted, address) = (stop.clone(), visits.clone(), daemon.address());
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let tasks = tokio::task::LocalSet::new();
@@ -91,30 +91,30 @@ impl ClientLoad {
                     loop {
                         counted.fetch_add(1, Ordering::Relaxed);
                         if visit(client, source, address).await.is_err() {
-                            sleep(Duration::from_millis(10)).await; // it was sent away
+                            sleep(Duration::from_millis(10)).await; // it was rejected
                         }
                     }
                 });
             }
             let end = async {
-                while !is_over.load(Ordering::Relaxed) {
+                while !is_stopped.load(Ordering::Relaxed) {
                     sleep(Duration::from_millis(50)).await;
                 }
             };
             tasks.block_on(&runtime, end);
         });
-        Self { over, visits, thread: Some(thread) }
+        Self { stop, visits, thread: Some(thread) }
     }
 }
 
 impl Drop for ClientLoad {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
         let _ = self.thread.take().unwrap().join();
     }
 }
 
-/// A connection that takes few bytes at a time.
+/// A connection with a small receive buffer.
 async fn connect(source: Ipv4Addr, address: SocketAddr) -> io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.set_recv_buffer_size(4096)?;
@@ -122,37 +122,37 @@ async fn connect(source: Ipv4Addr, address: SocketAddr) -> io::Result<TcpStream>
     socket.connect(address).await
 }
 
-/// Whoever is honest sees nothing of it.
-fn others_are_served(daemon: &Daemon, crowd: &ClientLoad) {
-    let (long, health_within) = measure();
+/// Checks that other clients are served while the load lasts.
+fn assert_others_are_served(daemon: &Daemon, load: &ClientLoad) {
+    let (long, health_within) = limits();
     let began = Instant::now();
     let (mut rounds, mut slowest) = (0, Duration::ZERO);
     while began.elapsed() < long {
-        let asked = Instant::now();
+        let sent = Instant::now();
         assert_eq!(daemon.health("/healthz").status, 200);
-        slowest = slowest.max(asked.elapsed());
+        slowest = slowest.max(sent.elapsed());
         assert!(
-            asked.elapsed() < health_within,
+            sent.elapsed() < health_within,
             "health took {:?}, after {:?}",
-            asked.elapsed(),
+            sent.elapsed(),
             began.elapsed()
         );
         let answer = daemon.ask("GET /metrics", &[]);
         assert_eq!(answer.status, 200, "after {:?}", began.elapsed());
         assert!(answer.body.len() > 2 * POOLS * NAME, "{} bytes", answer.body.len());
         let files = fs::read_dir(format!("/proc/{}/fd", daemon.frontend())).unwrap().count();
-        assert!(files < FILES, "{files} open files: who had to go is still there");
+        assert!(files < FILES, "{files} open files: connections were not closed");
         rounds += 1;
         thread::sleep(Duration::from_millis(200));
     }
     let peak = peak_memory(daemon);
-    let visits = crowd.visits.load(Ordering::Relaxed);
+    let visits = load.visits.load(Ordering::Relaxed);
     eprintln!("{rounds} rounds, health within {slowest:?}, {peak} KiB, {visits} visits");
     assert!(peak < MEMORY, "{peak} KiB");
     assert!(rounds > 3 && visits >= 60, "{rounds} {visits}");
 }
 
-/// Of both processes, in KiB.
+/// The peak resident memory (VmHWM) of both processes, in KiB.
 fn peak_memory(daemon: &Daemon) -> u64 {
     let of = |pid: u32| -> u64 {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -167,23 +167,23 @@ fn served(node: &DaemonFixture) -> Daemon {
 }
 
 #[test]
-fn silent_clients_keep_nobody_from_being_answered() {
-    let node = talkative();
+fn silent_clients_do_not_block_other_clients() {
+    let node = large_node();
     let daemon = served(&node);
-    let crowd = ClientLoad::of(160, 128, &daemon, |_, source, address| {
+    let load = ClientLoad::of(160, 128, &daemon, |_, source, address| {
         Box::pin(async move {
             let mut stream = connect(source, address).await?;
             stream.read_u8().await.map(drop)
         })
     });
-    others_are_served(&daemon, &crowd);
+    assert_others_are_served(&daemon, &load);
 }
 
 #[test]
-fn slow_readers_cost_bounded_memory_and_nobody_an_answer() {
-    let node = talkative();
+fn slow_readers_use_bounded_memory_and_do_not_block_other_clients() {
+    let node = large_node();
     let daemon = served(&node);
-    let crowd = ClientLoad::of(60, 60, &daemon, |client, source, address| {
+    let load = ClientLoad::of(60, 60, &daemon, |client, source, address| {
         Box::pin(async move {
             sleep(Duration::from_millis(client * 200)).await;
             let mut stream = connect(source, address).await?;
@@ -195,14 +195,14 @@ fn slow_readers_cost_bounded_memory_and_nobody_an_answer() {
             Ok(())
         })
     });
-    others_are_served(&daemon, &crowd);
+    assert_others_are_served(&daemon, &load);
 }
 
 #[test]
-fn a_source_that_connects_as_fast_as_it_can_keeps_nobody_from_being_answered() {
-    let node = talkative();
+fn a_source_that_connects_continuously_does_not_block_other_clients() {
+    let node = large_node();
     let daemon = served(&node);
-    let crowd = ClientLoad::of(256, 1, &daemon, |client, source, address| {
+    let load = ClientLoad::of(256, 1, &daemon, |client, source, address| {
         Box::pin(async move {
             let mut stream = connect(source, address).await?;
             match client % 4 {
@@ -212,17 +212,17 @@ fn a_source_that_connects_as_fast_as_it_can_keeps_nobody_from_being_answered() {
                 _ => {}
             }
             if client % 4 == 0 {
-                // Until it is sent away.
+                // Until it is disconnected.
                 while stream.read_u8().await.is_ok() {}
             }
-            // Without it there would soon be no free port.
+            // Without it, ephemeral ports would run out.
             stream.set_zero_linger()
         })
     });
-    others_are_served(&daemon, &crowd);
+    assert_others_are_served(&daemon, &load);
 }
 
-/// A connection from 127.0.0.2 that takes few bytes at a time.
+/// A connection from 127.0.0.2 with a small receive buffer.
 fn slow_connection(daemon: &Daemon) -> std::net::TcpStream {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let stream = runtime.block_on(connect(Ipv4Addr::new(127, 0, 0, 2), daemon.address())).unwrap();
@@ -232,55 +232,57 @@ fn slow_connection(daemon: &Daemon) -> std::net::TcpStream {
     stream
 }
 
-fn asking(daemon: &Daemon, path: &str) -> std::net::TcpStream {
+fn request(daemon: &Daemon, path: &str) -> std::net::TcpStream {
     let mut stream = slow_connection(daemon);
     stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
     stream
 }
 
-/// The first bytes of an answer.
-fn beginning(mut stream: &std::net::TcpStream) -> String {
+/// The first bytes of a response.
+fn read_start(mut stream: &std::net::TcpStream) -> String {
     let mut bytes = [0; 256];
     let length = stream.read(&mut bytes).unwrap();
     String::from_utf8_lossy(&bytes[..length]).into_owned()
 }
 
 #[test]
-fn an_address_that_does_not_read_gets_no_more_until_it_does() {
-    let node = talkative();
+fn a_source_with_unread_responses_gets_503_until_it_reads() {
+    let node = large_node();
     let daemon = served(&node);
-    let unread: Vec<_> = (0..3).map(|_| asking(&daemon, "/metrics")).collect();
+    let unread: Vec<_> = (0..3).map(|_| request(&daemon, "/metrics")).collect();
     for stream in &unread {
-        assert!(beginning(stream).starts_with("HTTP/1.1 200 "));
+        assert!(read_start(stream).starts_with("HTTP/1.1 200 "));
     }
-    let refused = asking(&daemon, "/metrics");
-    let answer = beginning(&refused);
+    let refused = request(&daemon, "/metrics");
+    let answer = read_start(&refused);
     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("retry-after: 5\r\n"), "{answer}");
-    assert!(beginning(&asking(&daemon, "/")).starts_with("HTTP/1.1 200 "), "the page is always there");
+    assert!(read_start(&request(&daemon, "/")).starts_with("HTTP/1.1 200 "), "the page is always served");
     assert_eq!(daemon.ask("GET /metrics", &[]).status, 200, "another address");
     drop(unread);
-    wait_until("it is served again", || beginning(&asking(&daemon, "/metrics")).starts_with("HTTP/1.1 200 "));
+    wait_until("it is served again", || {
+        read_start(&request(&daemon, "/metrics")).starts_with("HTTP/1.1 200 ")
+    });
 }
 
 #[test]
-fn clients_that_take_too_long_are_sent_away_and_a_patient_one_is_not() {
-    let node = talkative();
+fn slow_clients_are_disconnected_and_an_idle_one_is_not() {
+    let node = large_node();
     let daemon = served(&node);
-    let mut idle = asking(&daemon, "/healthz");
-    assert!(beginning(&idle).starts_with("HTTP/1.1 200 "));
+    let mut idle = request(&daemon, "/healthz");
+    assert!(read_start(&idle).starts_with("HTTP/1.1 200 "));
     let (mut silent, mut slow) = (slow_connection(&daemon), slow_connection(&daemon));
     slow.write_all(b"GET /metrics HTTP/1.1\r\nHo").unwrap();
-    let mut reader = asking(&daemon, "/metrics");
+    let mut reader = request(&daemon, "/metrics");
     let began = Instant::now();
     for (what, stream) in [("silent", &mut silent), ("slow", &mut slow)] {
         let ended = stream.read(&mut [0; 1]);
         assert!(matches!(ended, Ok(0) | Err(_)), "{what}: {ended:?}");
         assert!(began.elapsed() < Duration::from_secs(30), "{what}");
     }
-    thread::sleep(Duration::from_secs(4)); // it is looked for once a second
+    thread::sleep(Duration::from_secs(4)); // the timeout is checked once a second
     let mut rest = Vec::new();
     let ended = reader.read_to_end(&mut rest);
     assert!(ended.is_err() || rest.len() < 2 * POOLS * NAME, "{} bytes", rest.len());
     idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-    assert!(beginning(&idle).starts_with("HTTP/1.1 200 "), "as Prometheus, which asks once a minute");
+    assert!(read_start(&idle).starts_with("HTTP/1.1 200 "), "as Prometheus, which scrapes once a minute");
 }

@@ -1,15 +1,15 @@
-//! Answers to requests. What is compressed must be large, so that is tested in the lab.
+//! HTTP responses. Compression needs large responses, so the lab tests it.
 
 use silkrail_tests::scrape::Scrape;
 
 use crate::DaemonFixture;
 
-/// As Prometheus asks.
+/// The Accept header of Prometheus.
 const PROMETHEUS: &str =
     "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.4,*/*;q=0.1";
 
 #[test]
-fn the_text_is_the_classic_one_unless_openmetrics_is_asked_for() {
+fn the_text_format_is_served_unless_openmetrics_is_requested() {
     let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     for accept in [None, Some("*/*"), Some("text/plain;version=0.0.4")] {
@@ -27,7 +27,7 @@ fn the_text_is_the_classic_one_unless_openmetrics_is_asked_for() {
 }
 
 #[test]
-fn a_head_request_gets_the_head_alone() {
+fn a_head_request_gets_the_headers_only() {
     let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     for path in ["/", "/metrics", "/healthz"] {
@@ -36,13 +36,13 @@ fn a_head_request_gets_the_head_alone() {
         assert_eq!((head.status, head.body.len()), (200, 0), "{path}");
         assert_eq!(head.headers["content-type"], whole.headers["content-type"], "{path}");
         let length: usize = head.headers["content-length"].parse().unwrap();
-        // The next collection may have begun at a moment with fewer digits.
+        // The timestamp of the next collection may have fewer digits.
         assert!(length.abs_diff(whole.body.len()) < 10, "{path}: {length}");
     }
 }
 
 #[test]
-fn an_unknown_path_is_not_found_and_those_that_are_there_are_named() {
+fn an_unknown_path_is_not_found_and_the_response_lists_the_paths() {
     let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     for path in ["/metric", "/metrics/", "/../etc/passwd", "/api/v1/nodes", "//"] {
@@ -54,7 +54,7 @@ fn an_unknown_path_is_not_found_and_those_that_are_there_are_named() {
 }
 
 #[test]
-fn another_method_is_refused_with_those_that_are_allowed() {
+fn another_method_is_refused_and_the_response_lists_the_allowed_ones() {
     let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     for request in ["POST /metrics", "PUT /", "DELETE /nowhere", "OPTIONS /healthz"] {
@@ -64,7 +64,7 @@ fn another_method_is_refused_with_those_that_are_allowed() {
 }
 
 #[test]
-fn the_port_for_probes_tells_of_health_and_nothing_else() {
+fn the_probe_port_serves_health_only() {
     let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     for path in ["/healthz", "/readyz"] {

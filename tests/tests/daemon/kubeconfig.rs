@@ -1,4 +1,4 @@
-//! What a file that KUBECONFIG names cannot have silkraild do.
+//! What a kubeconfig cannot make silkraild do.
 
 use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 
@@ -7,9 +7,9 @@ use testkit::wait_until;
 
 use crate::DaemonFixture;
 
-/// Who reads pods has capabilities; a program that it starts would have them too.
+/// The process that reads pods has capabilities; a program that it starts would have them too.
 #[test]
-fn no_program_is_started_that_a_kubeconfig_names() {
+fn an_exec_plugin_of_a_kubeconfig_is_not_started() {
     let node = DaemonFixture::new();
     let below = |name: &str| node.0.path().join(name);
     let (program, started, file) = (below("program"), below("started"), below("kubeconfig"));
@@ -34,5 +34,5 @@ fn no_program_is_started_that_a_kubeconfig_names() {
     for part in ["the user of the current context has exec", "expected token, tokenFile"] {
         assert!(log.contains(part), "{part}: {log}");
     }
-    assert_eq!(daemon.ask("GET /metrics", &[]).status, 200, "everything else is told");
+    assert_eq!(daemon.ask("GET /metrics", &[]).status, 200, "all other metrics are served");
 }

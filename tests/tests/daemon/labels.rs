@@ -1,11 +1,11 @@
-//! A label may be any text.
+//! Label values of any text.
 
 use silkrail_tests::{daemon::run, prometheus, scrape::Scrape};
 
 use crate::DaemonFixture;
 
 #[test]
-fn a_node_may_be_called_anything() {
+fn a_node_name_can_be_any_text() {
     let node = DaemonFixture::new();
     for name in ["a \"quoted\" one", "back\\slash", "two\nlines", "\\n", "Knoten-ü-节点", "{node=\"x\"} 1 #"]
     {

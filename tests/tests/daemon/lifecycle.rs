@@ -1,4 +1,4 @@
-//! How it ends, and why it does not begin.
+//! Termination, and errors at start.
 
 use std::{
     io::Write,
@@ -10,19 +10,19 @@ use silkrail_tests::daemon;
 use crate::DaemonFixture;
 
 #[test]
-fn terminated_it_ends_with_success_whoever_is_connected() {
+fn sigterm_ends_it_with_success_while_clients_are_connected() {
     let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     let silent = TcpStream::connect(daemon.address()).unwrap();
     let mut slow = TcpStream::connect(daemon.address()).unwrap();
     slow.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n").unwrap();
-    assert_eq!(daemon.ask("GET /healthz", &[]).status, 200, "both connections are served by now");
+    assert_eq!(daemon.ask("GET /healthz", &[]).status, 200, "both connections are accepted");
     assert_eq!(daemon.terminate().0, Some(0));
     drop((silent, slow));
 }
 
 #[test]
-fn a_port_that_is_taken_is_named_with_the_remedy() {
+fn the_error_of_a_port_in_use_has_a_remedy() {
     let node = DaemonFixture::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, free) = (taken.local_addr().unwrap().to_string(), "127.0.0.1:0");
@@ -31,11 +31,11 @@ fn a_port_that_is_taken_is_named_with_the_remedy() {
     {
         let ports = ["--listen", ports[0], "--health.listen", ports[1]];
         let output = daemon::run(&[&node.options()[..], &ports].concat());
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{said}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
         for part in [address.as_str(), "Address already in use", &format!("with {option}")] {
-            assert!(said.contains(part), "{said}");
+            assert!(stderr.contains(part), "{stderr}");
         }
-        assert!(!said.contains("serving"), "{said}");
+        assert!(!stderr.contains("serving"), "{stderr}");
     }
 }

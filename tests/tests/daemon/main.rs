@@ -1,5 +1,5 @@
-//! silkraild as a process: on a node without RDMA, so without any privilege. What it tells of devices is tested in the
-//! lab (`tests/tests/lab/metrics`).
+//! silkraild as a process: on a node without RDMA, so without any privilege. Its device metrics are tested in the lab
+//! (`tests/tests/lab/metrics`).
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
 
@@ -30,7 +30,7 @@ impl DaemonFixture {
         self.0.path().to_str().unwrap()
     }
 
-    /// What silkraild must be told to see nothing but this node.
+    /// The options that make silkraild read only this node's files.
     fn options(&self) -> [&str; 4] {
         ["--root", self.root(), "--state-dir", self.root()]
     }

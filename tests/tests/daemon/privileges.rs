@@ -1,4 +1,4 @@
-//! Two processes: the one that has privileges does not talk to the network, and the one that does has none.
+//! Two processes: the reader has privileges and no network socket; the frontend has network sockets and no privileges.
 
 use std::{
     collections::BTreeSet,
@@ -43,7 +43,7 @@ fn signal(name: &str, pid: u32) {
 }
 
 #[test]
-fn whoever_talks_to_the_network_has_no_capability_and_can_get_none() {
+fn the_frontend_has_no_capability_and_can_get_none() {
     let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     let (reader, frontend) = (daemon.pid(), daemon.frontend());
@@ -67,11 +67,11 @@ fn whoever_talks_to_the_network_has_no_capability_and_can_get_none() {
 }
 
 #[test]
-fn whoever_is_left_alone_ends() {
+fn each_process_ends_if_the_other_is_killed() {
     let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     signal("-KILL", daemon.frontend());
-    wait_until("the reader has said why it ends", || {
+    wait_until("the reader has logged why it ends", || {
         daemon.log().contains("the HTTP frontend has exited: signal: 9")
     });
 
@@ -83,7 +83,7 @@ fn whoever_is_left_alone_ends() {
 }
 
 #[test]
-fn a_frontend_that_hangs_is_not_left_alone() {
+fn a_frontend_that_hangs_ends_if_its_reader_is_killed() {
     let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     let (address, frontend) = (daemon.address(), daemon.frontend());
@@ -94,7 +94,7 @@ fn a_frontend_that_hangs_is_not_left_alone() {
 }
 
 #[test]
-fn a_frontend_that_hangs_ends_with_its_reader() {
+fn a_frontend_that_hangs_ends_if_its_reader_is_terminated() {
     let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     let frontend = daemon.frontend();
@@ -104,7 +104,7 @@ fn a_frontend_that_hangs_ends_with_its_reader() {
 }
 
 #[test]
-fn ended_as_a_unit_or_a_terminal_ends_it_it_has_succeeded() {
+fn sigterm_or_sigint_to_both_processes_ends_it_with_success() {
     for (round, signals) in (0..30).zip(["-TERM", "-INT"].iter().cycle()) {
         let node = DaemonFixture::new();
         let daemon = node.serve(&[]);
@@ -119,7 +119,7 @@ fn ended_as_a_unit_or_a_terminal_ends_it_it_has_succeeded() {
 }
 
 #[test]
-fn a_reader_that_hangs_keeps_nobody_from_the_latest_reading() {
+fn the_latest_collection_is_served_while_the_reader_hangs() {
     let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     let former = daemon.ask("GET /metrics", &[]);
@@ -131,11 +131,11 @@ fn a_reader_that_hangs_keeps_nobody_from_the_latest_reading() {
     }
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     signal("-CONT", daemon.pid());
-    wait_until("there is a later one", || daemon.ask("GET /metrics", &[]).text() != former.text());
+    wait_until("a later collection is served", || daemon.ask("GET /metrics", &[]).text() != former.text());
 }
 
 #[test]
-fn a_reader_that_hangs_takes_no_more_of_a_scrapes_time_than_it_has_and_soon_none() {
+fn scrapes_end_within_their_timeout_while_the_reader_hangs() {
     let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     let former = daemon.ask("GET /metrics", &[]);
@@ -149,13 +149,13 @@ fn a_reader_that_hangs_takes_no_more_of_a_scrapes_time_than_it_has_and_soon_none
         took
     };
     thread::scope(|scope| [(); 2].map(|()| scope.spawn(scrape)).map(|one| one.join().unwrap()));
-    wait_until("it is not waited for any more", || scrape() < Duration::from_millis(500));
+    wait_until("the frontend does not wait for it any more", || scrape() < Duration::from_millis(500));
     signal("-CONT", daemon.pid());
-    wait_until("there is a later one", || daemon.ask("GET /metrics", &[]).text() != former.text());
+    wait_until("a later collection is served", || daemon.ask("GET /metrics", &[]).text() != former.text());
 }
 
 #[test]
-fn the_frontend_is_called_as_the_daemon_is_and_has_its_arguments() {
+fn the_frontend_has_the_name_and_the_arguments_of_the_daemon() {
     let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
     let command = fs::read(format!("/proc/{}/cmdline", daemon.frontend())).unwrap();
@@ -163,11 +163,11 @@ fn the_frontend_is_called_as_the_daemon_is_and_has_its_arguments() {
 }
 
 #[test]
-fn as_a_frontend_it_is_nothing_by_itself() {
+fn the_frontend_refuses_to_run_alone() {
     let output = Command::new(daemon::executable()).arg("--frontend").stdin(Stdio::null()).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("--frontend is internal to silkraild"), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("--frontend is internal to silkraild"), "{stderr}");
     let help = String::from_utf8(daemon::run(&["--help"]).stdout).unwrap();
     assert!(help.contains("--listen") && !help.contains("--frontend"), "{help}");
 }

@@ -1,4 +1,4 @@
-//! Tokens of the Kubernetes API, which decides who may read what.
+//! Tokens of the Kubernetes API, which authenticates and authorizes clients.
 
 use std::{process::Command, time::Instant};
 
@@ -23,13 +23,13 @@ fn status(daemon: &Daemon, request: &str, token: &str) -> u16 {
     daemon.ask(request, &[("Authorization", &format!("Bearer {token}"))]).status
 }
 
-/// How many have gone by.
+/// The number of full minutes since then.
 fn minutes(since: Instant) -> usize {
     usize::try_from(since.elapsed().as_secs() / 60).unwrap()
 }
 
 #[test]
-fn who_has_a_token_that_the_api_lets_read_a_path_is_let_in_there() {
+fn a_token_is_accepted_for_the_paths_that_the_api_allows() {
     let (node, api) = (DaemonFixture::new(), TokenApi::new());
     let daemon = serve(&node, &api);
     let answer = daemon.ask("GET /metrics", &[]);
@@ -37,26 +37,26 @@ fn who_has_a_token_that_the_api_lets_read_a_path_is_let_in_there() {
         (answer.status, answer.headers["www-authenticate"].as_str()),
         (401, "Bearer realm=\"silkraild\"")
     );
-    assert_eq!(api.asked(), 0, "who says nothing is not asked about");
+    assert_eq!(api.asked(), 0, "a request without a token needs no query");
     assert_eq!(status(&daemon, "GET /metrics", "prometheus"), 200);
     assert_eq!(status(&daemon, "HEAD /metrics", "prometheus"), 200);
     assert_eq!(status(&daemon, "GET /api/v1/node", "prometheus"), 403);
     assert_eq!(status(&daemon, "GET /metrics", "another"), 401);
-    // The probes' port asks nobody anything.
+    // The probe port needs no token.
     assert_eq!(daemon.health("/healthz").status, 200);
 }
 
 #[test]
-fn the_api_is_asked_once_and_nobody_new_is_let_in_while_it_does_not_answer() {
+fn the_api_is_queried_once_and_no_new_token_is_accepted_while_it_fails() {
     let (node, api) = (DaemonFixture::new(), TokenApi::new());
     let daemon = serve(&node, &api);
     for _ in 0..10 {
         assert_eq!(status(&daemon, "GET /metrics", "prometheus"), 200);
         assert_eq!(status(&daemon, "GET /metrics", "another"), 401);
     }
-    assert_eq!(api.asked(), 3, "two questions about one token, and one about the other");
+    assert_eq!(api.asked(), 3, "two queries about one token, and one about the other");
     api.fail();
-    assert_eq!(status(&daemon, "GET /metrics", "prometheus"), 200, "it is remembered");
+    assert_eq!(status(&daemon, "GET /metrics", "prometheus"), 200, "the result is cached");
     let answer = daemon.ask("GET /metrics", &[("Authorization", "Bearer new")]);
     assert_eq!(answer.status, 503);
     assert!(answer.headers.contains_key("retry-after"));
@@ -64,11 +64,14 @@ fn the_api_is_asked_once_and_nobody_new_is_let_in_while_it_does_not_answer() {
         assert_eq!(status(&daemon, "GET /metrics", &format!("new-{n}")), 503);
     }
     assert_eq!(daemon.log().matches("TokenReview failed").count(), 1, "{}", daemon.log());
-    assert!(!daemon.log().contains("Bearer new") && !answer.text().contains("new\n"), "no token is told");
+    assert!(
+        !daemon.log().contains("Bearer new") && !answer.text().contains("new\n"),
+        "no token is logged or returned"
+    );
 }
 
 #[test]
-fn whatever_the_api_answers_is_one_line_a_minute_and_no_token_is_in_it() {
+fn errors_of_the_api_are_logged_once_a_minute_and_without_tokens() {
     let (node, api) = (DaemonFixture::new(), TokenApi::new());
     let (daemon, began) = (serve(&node, &api), Instant::now());
     let refused = |what: &str| {
@@ -82,7 +85,7 @@ fn whatever_the_api_answers_is_one_line_a_minute_and_no_token_is_in_it() {
     refused("refused");
     api.fail();
     refused("not-answered");
-    wait_until("it has said so", || daemon.log().contains("TokenReview failed"));
+    wait_until("the error is logged", || daemon.log().contains("TokenReview failed"));
     let log = daemon.log();
     let lines = log.lines().filter(|line| line.contains("WARN") || line.contains("ERROR")).count();
     assert!((1..=1 + minutes(began)).contains(&lines), "{lines} lines: {log}");
@@ -90,31 +93,31 @@ fn whatever_the_api_answers_is_one_line_a_minute_and_no_token_is_in_it() {
 }
 
 #[test]
-fn who_tries_tokens_has_the_api_asked_a_few_times_and_keeps_nobody_out_who_is_remembered() {
+fn guessed_tokens_are_rate_limited_and_do_not_affect_cached_ones() {
     let (node, api) = (DaemonFixture::new(), TokenApi::new());
     let daemon = serve(&node, &api);
     assert_eq!(status(&daemon, "GET /metrics", "prometheus"), 200);
     let (before, began) = (api.asked(), Instant::now());
-    let (mut looked_at, mut sent_away) = (0, 0);
+    let (mut reviewed, mut rate_limited) = (0, 0);
     for n in 0..1000 {
         let answer = daemon.ask("GET /metrics", &[("Authorization", &format!("Bearer wrong-{n}"))]);
         match answer.status {
-            401 => looked_at += 1,
-            429 => sent_away += usize::from(answer.headers.contains_key("retry-after")),
+            401 => reviewed += 1,
+            429 => rate_limited += usize::from(answer.headers.contains_key("retry-after")),
             other => panic!("{other}"),
         }
         if n % 100 == 99 {
             assert_eq!(status(&daemon, "GET /metrics", "prometheus"), 200, "after {n}");
         }
     }
-    let asked = api.asked() - before;
+    let queries = api.asked() - before;
     let seconds = usize::try_from(began.elapsed().as_secs()).unwrap();
-    assert!(asked <= 30 + seconds / 5 + 1, "the API was asked {asked} times in {seconds} s");
-    assert_eq!((looked_at, sent_away), (asked, 1000 - asked));
+    assert!(queries <= 30 + seconds / 5 + 1, "{queries} queries in {seconds} s");
+    assert_eq!((reviewed, rate_limited), (queries, 1000 - queries));
 }
 
 #[test]
-fn tokens_are_not_taken_in_clear_text_nor_without_an_api() {
+fn token_review_is_refused_in_clear_text_and_without_an_api() {
     let node = DaemonFixture::new();
     let refused = |listen: &str, kubeconfig: &str| {
         let mut command = Command::new(daemon::executable());
@@ -125,8 +128,11 @@ fn tokens_are_not_taken_in_clear_text_nor_without_an_api() {
         String::from_utf8(output.stderr).unwrap()
     };
     let api = TokenApi::new();
-    let said = refused("0.0.0.0:0", api.kubeconfig().to_str().unwrap());
-    assert!(said.contains("in clear text to 0.0.0.0:0") && said.contains("--web.config.file"), "{said}");
+    let stderr = refused("0.0.0.0:0", api.kubeconfig().to_str().unwrap());
+    assert!(
+        stderr.contains("in clear text to 0.0.0.0:0") && stderr.contains("--web.config.file"),
+        "{stderr}"
+    );
     assert!(refused("127.0.0.1:0", "").contains("no Kubernetes API is configured"));
     assert!(refused("127.0.0.1:0", "/nonexistent").contains("--web.token-review: KUBECONFIG"));
 }

@@ -25,7 +25,7 @@ use crate::DaemonFixture;
 const TLS: &str = "tls_server_config:\n  cert_file: tls.crt\n  key_file: tls.key\n";
 const VERIFIED: &str = "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.crt\n";
 
-/// An authority with the daemon's certificate, and a client's.
+/// A certificate authority that has signed the daemon's certificate and a client's.
 fn authority() -> OpensslCa {
     let authority = OpensslCa::new();
     authority.sign("tls", "silkraild");
@@ -37,13 +37,13 @@ fn users(password: &str, cost: u32) -> String {
     format!("basic_auth_users:\n  prometheus: {}\n", pki::hash(password, cost))
 }
 
-/// silkraild with a web configuration beside the authority's files.
+/// silkraild with a web configuration in the directory of the authority.
 fn serve(node: &DaemonFixture, authority: &OpensslCa, text: &str) -> Daemon {
     authority.write("web.yaml", text);
     node.serve(&["--web.config.file", authority.path("web.yaml").to_str().unwrap()])
 }
 
-/// What curl gets: its exit status, the status of the answer, and the body with its head.
+/// The result of curl: its exit status, the HTTP status, and the headers with the body.
 fn curl(authority: &OpensslCa, url: &str, options: &[&str]) -> (Option<i32>, String, String) {
     let got = Command::new("curl")
         .args([
@@ -70,7 +70,7 @@ fn status(authority: &OpensslCa, daemon: &Daemon, options: &[&str]) -> String {
     curl(authority, &format!("https://{}/metrics", daemon.address()), options).1
 }
 
-/// What openssl says to and of the server.
+/// The output of `openssl s_client`.
 fn s_client(address: SocketAddr, options: &[&str]) -> Output {
     let mut client = Command::new("openssl");
     client.args(["s_client", "-connect", &address.to_string()]).args(options);
@@ -80,43 +80,45 @@ fn s_client(address: SocketAddr, options: &[&str]) -> Output {
 const CLIENT: [&str; 4] = ["--cert", "client.crt", "--key", "client.key"];
 
 #[test]
-fn tls_is_of_version_1_2_or_newer_and_nothing_is_answered_in_clear_text() {
+fn tls_is_1_2_or_newer_and_there_is_no_response_in_clear_text() {
     let (node, authority) = (DaemonFixture::new(), authority());
     let daemon = serve(&node, &authority, TLS);
     let (code, status, text) = curl(&authority, &format!("https://{}/metrics", daemon.address()), &[]);
     assert_eq!((code, status.as_str()), (Some(0), "200"));
     assert!(text.contains("rdma_exporter_build_info"), "{text}");
-    for (version, is_spoken) in [("-tls1", false), ("-tls1_1", false), ("-tls1_2", true), ("-tls1_3", true)] {
-        // Without the second one openssl would not even ask.
-        let said = s_client(daemon.address(), &[version, "-cipher", "ALL:@SECLEVEL=0"]);
-        let text = String::from_utf8_lossy(&said.stdout).into_owned();
-        assert_eq!(said.status.success(), is_spoken, "{version}: {text}");
-        assert_eq!(text.contains("Cipher is (NONE)"), !is_spoken, "{version}: {text}");
-        if !is_spoken {
-            let why = String::from_utf8_lossy(&said.stderr).into_owned();
+    for (version, is_supported) in
+        [("-tls1", false), ("-tls1_1", false), ("-tls1_2", true), ("-tls1_3", true)]
+    {
+        // Without -cipher, openssl would not offer the old versions.
+        let output = s_client(daemon.address(), &[version, "-cipher", "ALL:@SECLEVEL=0"]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.success(), is_supported, "{version}: {text}");
+        assert_eq!(text.contains("Cipher is (NONE)"), !is_supported, "{version}: {text}");
+        if !is_supported {
+            let why = String::from_utf8_lossy(&output.stderr).into_owned();
             assert!(why.contains("alert protocol version") || why.contains("handshake failure"), "{why}");
         }
     }
     let plain = curl(&authority, &format!("http://{}/metrics", daemon.address()), &[]);
     assert!(plain.0 != Some(0) && !plain.2.contains("rdma_"), "{plain:?}");
     let unknown = s_client(daemon.address(), &["-verify_return_error", "-CAfile", "/dev/null"]);
-    assert!(!unknown.status.success(), "openssl looks at certificates");
+    assert!(!unknown.status.success(), "openssl verifies certificates");
     assert_eq!(daemon.health("/healthz").status, 200, "probes have neither certificates nor passwords");
 }
 
 #[test]
-fn who_has_no_certificate_of_the_authority_is_not_let_in() {
+fn a_client_without_a_certificate_of_the_ca_is_rejected() {
     let (node, authority, other) = (DaemonFixture::new(), authority(), authority());
     other.sign("client", "prometheus");
     let sans = "  client_allowed_sans: [prometheus]\n";
     let daemon = serve(&node, &authority, &format!("{TLS}{VERIFIED}{sans}"));
     assert_eq!(status(&authority, &daemon, &CLIENT), "200");
-    authority.sign("stranger", "grafana");
+    authority.sign("other", "grafana");
     let others = [other.path("client.crt"), other.path("client.key")].map(|path| path.display().to_string());
     for options in [
         &[][..],
         &["--cert", &others[0], "--key", &others[1]],
-        &["--cert", "stranger.crt", "--key", "stranger.key"],
+        &["--cert", "other.crt", "--key", "other.key"],
     ] {
         for path in ["/", "/metrics", "/api/v1/node", "/healthz"] {
             let url = format!("https://{}{path}", daemon.address());
@@ -131,7 +133,7 @@ fn who_has_no_certificate_of_the_authority_is_not_let_in() {
 }
 
 #[test]
-fn who_does_not_log_in_is_answered_401_whatever_is_asked_for() {
+fn a_request_without_a_login_gets_401_for_every_path() {
     let (node, authority) = (DaemonFixture::new(), authority());
     let daemon = serve(&node, &authority, &format!("{TLS}{}", users("secret", 5)));
     for path in ["/", "/metrics", "/api/v1/node", "/healthz", "/readyz", "/page/page.js", "/nothing"] {
@@ -139,7 +141,7 @@ fn who_does_not_log_in_is_answered_401_whatever_is_asked_for() {
         for options in [
             &[][..],
             &["--user", "prometheus:wrong"],
-            &["--user", "somebody:secret"],
+            &["--user", "unknown:secret"],
             &["--user", "prometheus:"],
         ] {
             let (_, status, text) = curl(&authority, &url, options);
@@ -157,7 +159,7 @@ fn who_does_not_log_in_is_answered_401_whatever_is_asked_for() {
 }
 
 #[test]
-fn headers_that_are_configured_are_sent_with_every_answer() {
+fn configured_headers_are_sent_with_every_response() {
     let (node, authority) = (DaemonFixture::new(), authority());
     let headers = "http_server_config:\n  headers:\n    Strict-Transport-Security: max-age=60\n    X-Frame-Options: deny\n";
     let daemon = serve(&node, &authority, &format!("{TLS}{headers}{}", users("secret", 4)));
@@ -171,7 +173,7 @@ fn headers_that_are_configured_are_sent_with_every_answer() {
 }
 
 #[test]
-fn what_is_wrong_keeps_it_from_starting_and_is_named_with_its_line() {
+fn an_invalid_configuration_is_refused_at_start_with_its_line() {
     let (node, authority) = (DaemonFixture::new(), authority());
     let path = authority.path("web.yaml");
     let start = |text: &str| {
@@ -185,10 +187,10 @@ fn what_is_wrong_keeps_it_from_starting_and_is_named_with_its_line() {
             path.to_str().unwrap(),
         ];
         let output = daemon::run(&[&node.options()[..], &web].concat());
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(!said.contains("serving"), "{said}");
-        said
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(!stderr.contains("serving"), "{stderr}");
+        stderr
     };
     for (text, part) in [
         (TLS.replace("key_file", "keyfile"), "line 3: unknown field `keyfile`"),
@@ -201,26 +203,29 @@ fn what_is_wrong_keeps_it_from_starting_and_is_named_with_its_line() {
         ),
         (String::new(), "line 1: the file is empty"),
     ] {
-        let said = start(&text);
-        assert!(said.contains(&format!("{}: {part}", path.display())), "{said}");
+        let stderr = start(&text);
+        assert!(stderr.contains(&format!("{}: {part}", path.display())), "{stderr}");
     }
     fs::set_permissions(authority.path("tls.key"), Permissions::from_mode(0o644)).unwrap();
-    let said = start(TLS);
-    assert!(said.contains("line 3: key_file") && said.contains("others can read (mode 0644)"), "{said}");
+    let stderr = start(TLS);
+    assert!(
+        stderr.contains("line 3: key_file") && stderr.contains("others can read (mode 0644)"),
+        "{stderr}"
+    );
 }
 
-/// The name in the certificate that is shown.
-fn shown(daemon: &Daemon) -> String {
-    let said = String::from_utf8_lossy(&s_client(daemon.address(), &[]).stdout).into_owned();
-    said.lines().find(|line| line.starts_with("subject=")).unwrap_or_default().to_owned()
+/// The subject of the server certificate.
+fn subject(daemon: &Daemon) -> String {
+    let stdout = String::from_utf8_lossy(&s_client(daemon.address(), &[]).stdout).into_owned();
+    stdout.lines().find(|line| line.starts_with("subject=")).unwrap_or_default().to_owned()
 }
 
 #[test]
-fn changes_hold_at_once_and_what_cannot_be_used_leaves_the_former() {
+fn changes_are_applied_and_an_invalid_configuration_keeps_the_former() {
     let (node, authority) = (DaemonFixture::new(), authority());
     let daemon = serve(&node, &authority, &format!("{TLS}{}", users("first", 4)));
     let with = |password: &str| status(&authority, &daemon, &["--user", &format!("prometheus:{password}")]);
-    let is_well = |password: &str| {
+    let last_reload = |password: &str| {
         let login = format!("prometheus:{password}");
         let (_, _, text) =
             curl(&authority, &format!("https://{}/metrics", daemon.address()), &["--user", &login]);
@@ -229,64 +234,64 @@ fn changes_hold_at_once_and_what_cannot_be_used_leaves_the_former() {
                 .map(str::to_owned)
         })
     };
-    assert_eq!((with("first").as_str(), is_well("first").as_deref()), ("200", Some("1")));
+    assert_eq!((with("first").as_str(), last_reload("first").as_deref()), ("200", Some("1")));
     authority.write("web.yaml", &format!("{TLS}{}", users("second", 4)));
-    wait_until("the new password holds", || with("second") == "200");
+    wait_until("the new password is accepted", || with("second") == "200");
     assert_eq!(with("first"), "401");
     authority.sign("tls", "renewed");
-    wait_until("the new certificate is shown", || shown(&daemon).contains("renewed"));
+    wait_until("the new certificate is served", || subject(&daemon).contains("renewed"));
     let third = users("third", 4);
-    for (wrong, part) in [
+    for (invalid, part) in [
         ("", "line 1: the file is empty"),
         ("{}", "tls_server_config was removed"),
         (TLS, "basic_auth_users was removed"),
         (&format!("{TLS}  min_version: TLS11\n{third}"), "line 4: \"TLS11\""),
     ] {
-        authority.write("web.yaml", wrong);
+        authority.write("web.yaml", invalid);
         wait_until("it is logged", || daemon.log().contains(part));
-        wait_until("it is told", || is_well("second").as_deref() == Some("0"));
+        wait_until("the metric reports it", || last_reload("second").as_deref() == Some("0"));
         // Neither in clear text nor without a password.
         assert_eq!((with("second"), with("third")), ("200".into(), "401".into()), "{part}");
         assert_eq!(status(&authority, &daemon, &[]), "401", "{part}");
         let plain = curl(&authority, &format!("http://{}/metrics", daemon.address()), &[]);
         assert!(plain.0 != Some(0), "{part}");
     }
-    thread::sleep(Duration::from_secs(12)); // it looks twice
+    thread::sleep(Duration::from_secs(12)); // it checks twice
     assert_eq!(daemon.log().matches("ERROR").count(), 4, "{}", daemon.log());
     authority.write("web.yaml", &format!("{TLS}{}", users("fourth", 4)));
-    wait_until("it is well again", || is_well("fourth").as_deref() == Some("1"));
+    wait_until("the configuration is valid again", || last_reload("fourth").as_deref() == Some("1"));
 }
 
 #[test]
-fn no_change_takes_the_demand_for_a_certificate_away() {
+fn no_change_removes_the_client_certificate_requirement() {
     let (node, authority) = (DaemonFixture::new(), authority());
     let named = format!("{TLS}{VERIFIED}  client_allowed_sans: [prometheus]\n");
     let daemon = serve(&node, &authority, &named);
     let client = ["--cert", "client.crt", "--key", "client.key"];
     assert_eq!(status(&authority, &daemon, &client), "200");
     let if_given = VERIFIED.replace("RequireAndVerifyClientCert", "VerifyClientCertIfGiven");
-    for (wrong, gone) in [
+    for (invalid, removed) in [
         (TLS.to_owned(), "client_auth_type RequireAndVerifyClientCert was removed"),
         (format!("{TLS}{if_given}"), "client_auth_type RequireAndVerifyClientCert was removed"),
         (format!("{TLS}{VERIFIED}"), "client_allowed_sans was removed"),
     ] {
-        let said = daemon.log().matches(gone).count();
-        authority.write("web.yaml", &wrong);
-        wait_until("it is refused", || daemon.log().matches(gone).count() > said || said > 0);
+        let before = daemon.log().matches(removed).count();
+        authority.write("web.yaml", &invalid);
+        wait_until("it is refused", || daemon.log().matches(removed).count() > before || before > 0);
         assert_eq!(status(&authority, &daemon, &client), "200");
-        assert_eq!(status(&authority, &daemon, &[]), "000", "nobody without a certificate: {wrong}");
+        assert_eq!(status(&authority, &daemon, &[]), "000", "no client without a certificate: {invalid}");
     }
 }
 
-/// Each wrong password takes a while, on purpose: nobody else pays for it.
+/// Each wrong password takes time, on purpose; other clients do not wait for it.
 #[test]
-fn who_tries_passwords_keeps_nobody_from_logging_in() {
+fn guessed_passwords_do_not_block_other_logins() {
     let (node, authority) = (DaemonFixture::new(), authority());
     let daemon = serve(&node, &authority, &users("secret", 8));
-    let (over, tried) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (stop, tried) = (AtomicBool::new(false), AtomicBool::new(false));
     let attempt = || {
         let options = ["--interface", "127.0.0.2", "--user", "prometheus:guess", "--max-time", "20"];
-        while !over.load(Ordering::Relaxed) {
+        while !stop.load(Ordering::Relaxed) {
             let url = format!("http://{}/metrics", daemon.address());
             tried.fetch_or(curl(&authority, &url, &options).1 == "401", Ordering::Relaxed);
         }
@@ -295,7 +300,7 @@ fn who_tries_passwords_keeps_nobody_from_logging_in() {
         for _ in 0..12 {
             scope.spawn(attempt);
         }
-        wait_until("somebody tries", || tried.load(Ordering::Relaxed));
+        wait_until("a password is tried", || tried.load(Ordering::Relaxed));
         let right = ["--user", "prometheus:secret"];
         let url = format!("http://{}/metrics", daemon.address());
         let began = Instant::now();
@@ -305,14 +310,14 @@ fn who_tries_passwords_keeps_nobody_from_logging_in() {
             assert_eq!(curl(&authority, &url, &right).1, "200");
             assert_eq!(daemon.health("/healthz").status, 200);
         }
-        over.store(true, Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
         assert!(first < Duration::from_secs(20), "{first:?}");
     });
     assert!(daemon.log().contains("passwords are sent in clear text"), "{}", daemon.log());
 }
 
 #[test]
-fn a_client_that_does_not_finish_its_handshake_is_sent_away() {
+fn a_client_that_does_not_finish_its_handshake_is_disconnected() {
     let (node, authority) = (DaemonFixture::new(), authority());
     let daemon = serve(&node, &authority, TLS);
     let mut client = TcpStream::connect(daemon.address()).unwrap();
@@ -324,7 +329,7 @@ fn a_client_that_does_not_finish_its_handshake_is_sent_away() {
 }
 
 #[test]
-fn the_example_is_served_to_prometheus_as_the_examples_ask_for_it() {
+fn the_example_works_with_the_example_configuration_of_prometheus() {
     let (node, authority) = (DaemonFixture::new(), authority());
     let example = conf::text("silkraild/web.yaml");
     authority.write("web.yaml", &example);

@@ -86,7 +86,7 @@ fn a_vf_that_comes_up_with_another_address_than_its_pf_has_set_gets_that_in_the_
     let mut driver = bare.0.node.command("sh").args(["-c", make_up]).spawn().unwrap();
     let done = bare.apply(WHOLE, "--detailed-exitcode").ended(11);
     assert!(driver.wait().unwrap().success());
-    assert!(done.stderr.contains("let the driver go, to read the address anew"), "{done:?}");
+    assert!(done.stderr.contains("unbind the driver, so that it reads the address again"), "{done:?}");
     let vf = bare.0.vf("eth0", 0);
     let of_pf = vf_infos(&bare.0, "eth0").remove(0);
     let of_pf = of_pf["address"].as_str().or(of_pf["mac"].as_str()).unwrap().to_owned();
@@ -248,15 +248,15 @@ fn what_is_wrong_is_said_before_anything_is_done() {
     let pf = |text: &str| format!("pfs:\n  - {{match: {{link: eth0}}, {text}}}\n");
     for (file, code, said) in [
         (pf("numvf: 4"), 2, "pfs[0].numvf: unknown key"),
-        (pf("vfs: 8"), 2, "8 VFs are wanted, and its firmware has 7"),
+        (pf("vfs: 8"), 2, "requested 8 VFs, but its firmware supports 7"),
         (
             "pfs:\n  - {match: {link: eth9}, vfs: 1}\n".into(),
             2,
             "{link: eth9} matches no PF; available: eth0",
         ),
         ("rdmaMode: Exclusive\n".into(), 2, "rdmaMode: "),
-        (format!("{}  - {{match: {{driver: igb}}, vfs: 1}}\n", pf("vfs: 1")), 2, "is matched by pfs[0] too"),
-        (pf("vfs: 2, externallyManaged: true"), 3, "has 0 VFs, at least 2 are wanted"),
+        (format!("{}  - {{match: {{driver: igb}}, vfs: 1}}\n", pf("vfs: 1")), 2, "is also matched by pfs[0]"),
+        (pf("vfs: 2, externallyManaged: true"), 3, "has 0 VFs, expected at least 2"),
     ] {
         let ran = bare.apply(&file, "").ended(code);
         assert!(format!("{}{}", ran.stdout, ran.stderr).contains(said), "{said}: {ran:?}");

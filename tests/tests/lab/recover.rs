@@ -33,7 +33,7 @@ fn a_function_that_does_not_work_is_brought_back_by_what_is_gentlest() {
     assert!(!now.link.is_empty() && !now.rdma.is_empty(), "{now:?}");
 
     let reset = recover(&machine, &format!("{} --by reset --yes --json", vf.pci)).ended(0).json();
-    let steps = ["let the driver go", "reset the function", "bind the driver", "set the link up"];
+    let steps = ["unbind the driver", "reset the function", "bind the driver", "set the link up"];
     assert_eq!(reset["steps"], json!(steps));
     assert!(!machine.vf("eth0", 1).rdma.is_empty());
     let nobody = recover(&machine, "mlx5_99").ended(2);

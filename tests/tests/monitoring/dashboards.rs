@@ -1,4 +1,4 @@
-//! The dashboards: what Grafana takes, what a reader needs, and that every panel shows something.
+//! The dashboards: Grafana accepts them, panels are described, and every panel has data.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use crate::{
     promtool::{self, RuleTest},
 };
 
-/// What the range of a rate is when a dashboard is tried.
+/// The value of `$__rate_interval` in these tests.
 const INTERVAL: &str = "5m";
 
-/// Labels that Prometheus gives.
+/// Labels that Prometheus adds.
 const OF_PROMETHEUS: [&str; 2] = ["job", "cluster"];
 
 fn dashboards() -> Vec<Dashboard> {
@@ -29,15 +29,15 @@ fn queries() -> Vec<PanelQuery> {
 }
 
 #[test]
-fn there_is_one_of_the_cluster_a_node_pods_and_workloads() {
+fn there_are_dashboards_for_cluster_node_pod_and_workload() {
     let names: Vec<String> = dashboards().into_iter().map(|d| d.name).collect();
     assert_eq!(names, ["rdma-cluster.json", "rdma-node.json", "rdma-pod.json", "rdma-workload.json"]);
 }
 
 #[test]
-fn each_can_be_imported_into_any_grafana() {
+fn each_dashboard_can_be_imported_into_any_grafana() {
     for Dashboard { name, json } in dashboards() {
-        assert!(json.get("id").is_none(), "{name} has the id of somebody's database");
+        assert!(json.get("id").is_none(), "{name} has the id of a database");
         assert!(json.get("__inputs").is_none() && json.get("__requires").is_none(), "{name}");
         assert_eq!(json["uid"], format!("silkrail-{}", name.trim_end_matches(".json")), "{name}");
         assert!(json["uid"].as_str().unwrap().len() <= 40, "{name}");
@@ -51,7 +51,7 @@ fn each_can_be_imported_into_any_grafana() {
 }
 
 #[test]
-fn panels_and_rows_have_ids_of_their_own() {
+fn panels_and_rows_have_unique_ids() {
     for dashboard in dashboards() {
         let ids: BTreeSet<u64> =
             dashboard.panels_and_rows().iter().map(|p| p["id"].as_u64().unwrap()).collect();
@@ -60,7 +60,7 @@ fn panels_and_rows_have_ids_of_their_own() {
 }
 
 #[test]
-fn panels_have_titles_of_their_own() {
+fn panels_have_unique_titles() {
     for dashboard in dashboards() {
         let mut titles = BTreeSet::new();
         for panel in dashboard.panels() {
@@ -75,16 +75,16 @@ fn panels_have_titles_of_their_own() {
 }
 
 #[test]
-fn panels_do_not_overlap_and_keep_to_the_page() {
+fn panels_do_not_overlap_and_fit_the_grid() {
     for dashboard in dashboards() {
-        let mut taken = BTreeSet::new();
+        let mut occupied = BTreeSet::new();
         for panel in dashboard.panels_and_rows() {
             let [x, y, w, h] = ["x", "y", "w", "h"].map(|side| panel["gridPos"][side].as_u64().unwrap());
             assert!(w > 0 && h > 0 && x + w <= 24, "{}: {}", dashboard.name, panel["title"]);
             for cell in (x..x + w).flat_map(|x| (y..y + h).map(move |y| (x, y))) {
                 assert!(
-                    taken.insert(cell),
-                    "{}: {} is on another at {cell:?}",
+                    occupied.insert(cell),
+                    "{}: {} overlaps another at {cell:?}",
                     dashboard.name,
                     panel["title"]
                 );
@@ -94,7 +94,7 @@ fn panels_do_not_overlap_and_keep_to_the_page() {
 }
 
 #[test]
-fn every_panel_says_what_it_shows_and_in_which_unit() {
+fn every_panel_has_a_description_and_a_unit() {
     for dashboard in dashboards() {
         for panel in dashboard.panels() {
             let of = format!("{}: {}", dashboard.name, panel["title"]);
@@ -106,21 +106,21 @@ fn every_panel_says_what_it_shows_and_in_which_unit() {
 }
 
 #[test]
-fn everything_is_asked_of_the_data_source_that_the_user_chooses() {
+fn every_query_uses_the_selected_data_source() {
     for dashboard in dashboards() {
         let first = &dashboard.variables()[0];
         assert_eq!((&first["name"], &first["type"]), (&"datasource".into(), &"datasource".into()));
         assert_eq!(first["hide"], 0, "{}: the choice of a data source is hidden", dashboard.name);
         let targets = dashboard.panels().flat_map(|panel| panel["targets"].as_array().unwrap());
-        for asks in dashboard.panels().chain(targets).chain(&dashboard.variables()[1..]) {
-            assert_eq!(asks["datasource"]["uid"], "${datasource}", "{}: {asks}", dashboard.name);
-            assert_eq!(asks["datasource"]["type"], "prometheus");
+        for item in dashboard.panels().chain(targets).chain(&dashboard.variables()[1..]) {
+            assert_eq!(item["datasource"]["uid"], "${datasource}", "{}: {item}", dashboard.name);
+            assert_eq!(item["datasource"]["type"], "prometheus");
         }
     }
 }
 
 #[test]
-fn targets_of_a_panel_have_letters_of_their_own() {
+fn targets_of_a_panel_have_unique_ref_ids() {
     let mut seen = BTreeSet::new();
     for query in queries() {
         assert!(!query.expression.is_empty(), "{}", query.of);
@@ -129,7 +129,7 @@ fn targets_of_a_panel_have_letters_of_their_own() {
 }
 
 #[test]
-fn variables_are_declared_before_they_are_used_and_none_is_idle() {
+fn variables_are_declared_before_they_are_used_and_none_is_unused() {
     for dashboard in dashboards() {
         let mut declared = BTreeSet::new();
         let mut used = BTreeSet::from(["datasource".to_owned()]);
@@ -148,9 +148,9 @@ fn variables_are_declared_before_they_are_used_and_none_is_idle() {
     }
 }
 
-/// Each of them may be missing from every series, as `cluster` is from most.
+/// A label can be absent from every series; `cluster` often is.
 #[test]
-fn every_choice_can_be_all() {
+fn every_multi_value_variable_has_an_all_option() {
     for dashboard in dashboards() {
         for variable in dashboard.variables().iter().skip(1).filter(|variable| variable["multi"] == true) {
             assert_eq!(variable["includeAll"], true, "{}: {}", dashboard.name, variable["name"]);
@@ -161,13 +161,13 @@ fn every_choice_can_be_all() {
 }
 
 #[test]
-fn every_panel_follows_the_choice_of_job_and_cluster() {
+fn every_panel_filters_by_job_and_cluster() {
     for query in queries() {
         for selector in selectors(&query.expression).iter().filter(|selector| selector.name != "ALERTS") {
             for label in ["job", "cluster"] {
                 assert!(
                     selector.labels.iter().any(|l| l == label),
-                    "{}: {} of any {label}",
+                    "{}: {} has no filter by {label}",
                     query.of,
                     selector.name
                 );
@@ -177,25 +177,25 @@ fn every_panel_follows_the_choice_of_job_and_cluster() {
 }
 
 #[test]
-fn rates_are_over_the_interval_that_fits_the_resolution() {
+fn rates_use_the_rate_interval_of_grafana() {
     for query in queries() {
         let ranges = query.expression.matches('[').count();
         assert_eq!(ranges, query.expression.matches("[$__rate_interval]").count(), "{}", query.of);
     }
 }
 
-/// Both fail or show nothing where drivers differ: two names under one rate, and a sum of which one part is missing.
+/// Two names under one rate, and a sum with an absent operand, fail or have no data if drivers differ.
 #[test]
-fn no_panel_depends_on_all_drivers_being_alike() {
+fn no_panel_requires_the_same_metrics_of_every_driver() {
     for query in queries() {
         assert!(!query.expression.contains("__name__"), "{}", query.of);
         assert!(!without_strings(&query.expression).contains('+'), "{}", query.of);
     }
 }
 
-/// Nodes of one name in two clusters must not meet.
+/// Nodes of the same name in two clusters must not be matched.
 #[test]
-fn whatever_is_matched_is_matched_within_a_cluster() {
+fn vectors_are_matched_by_cluster_and_node() {
     for query in queries() {
         for list in lists(&query.expression, "on") {
             assert_eq!(list[..2], ["cluster", "node"], "{}", query.of);
@@ -206,11 +206,11 @@ fn whatever_is_matched_is_matched_within_a_cluster() {
 #[test]
 fn every_metric_and_label_is_in_the_reference() {
     let metrics = MetricsReference::read().metrics();
-    let asked = queries().into_iter().map(|query| (query.of, query.expression));
+    let queried = queries().into_iter().map(|query| (query.of, query.expression));
     let offered = dashboards().into_iter().flat_map(|dashboard| {
         let query = |variable: &Value| {
             let (inside, label) = label_values(variable["query"]["query"].as_str().unwrap());
-            // As if it chose by the label whose values it lists.
+            // As if it filtered by the label whose values it lists.
             let expression = match inside.split_once('{') {
                 Some((name, matchers)) => format!("{name}{{{label}=\"\",{matchers}"),
                 None => format!("{inside}{{{label}=\"\"}}"),
@@ -219,7 +219,7 @@ fn every_metric_and_label_is_in_the_reference() {
         };
         dashboard.variables().iter().skip(1).map(query).collect::<Vec<_>>()
     });
-    for (of, expression) in asked.chain(offered) {
+    for (of, expression) in queried.chain(offered) {
         for selector in selectors(&expression) {
             if selector.name == "ALERTS" {
                 continue;
@@ -235,42 +235,42 @@ fn every_metric_and_label_is_in_the_reference() {
 }
 
 #[test]
-fn every_panel_shows_something() {
-    shows_something(&[("job", "silkraild")]);
+fn every_panel_has_data() {
+    assert_panels_have_data(&[("job", "silkraild")]);
 }
 
 #[test]
-fn every_panel_shows_something_where_series_have_a_cluster() {
-    shows_something(&[("job", "silkraild"), ("cluster", "c1")]);
+fn every_panel_has_data_with_a_cluster_label() {
+    assert_panels_have_data(&[("job", "silkraild"), ("cluster", "c1")]);
 }
 
-/// For some minutes the old one's series and the new one's are both there; a join must not fail for it.
+/// For some minutes the series of the old and the new instance both exist; a join must not fail.
 #[test]
-fn every_panel_shows_something_while_silkraild_is_replaced() {
+fn every_panel_has_data_while_silkraild_is_replaced() {
     let of = |instance| demo::series(&[("job", "silkraild"), ("instance", instance)]);
-    shows_something_of(&[of("old"), of("new")].concat());
+    assert_panels_have_data_of(&[of("old"), of("new")].concat());
 }
 
-fn shows_something(labels: &[(&str, &str)]) {
-    shows_something_of(&demo::series(labels));
+fn assert_panels_have_data(labels: &[(&str, &str)]) {
+    assert_panels_have_data_of(&demo::series(labels));
 }
 
-fn shows_something_of(series: &[(String, String)]) {
-    let shown = |query: PanelQuery| RuleTest {
-        expression: format!("count({}) > bool 0", tried(&query.expression)),
+fn assert_panels_have_data_of(series: &[(String, String)]) {
+    let has_data = |query: PanelQuery| RuleTest {
+        expression: format!("count({}) > bool 0", with_variables(&query.expression)),
         sample: ("{}".to_owned(), 1.0),
     };
-    promtool::evaluate(series, &queries().into_iter().map(shown).collect::<Vec<_>>());
+    promtool::evaluate(series, &queries().into_iter().map(has_data).collect::<Vec<_>>());
 }
 
-/// A label that was summed away leaves a legend empty.
+/// A legend is empty if its label was aggregated away.
 #[test]
 fn every_legend_has_its_labels() {
     let with_label = |query: &PanelQuery, label: &str| RuleTest {
         expression: format!(
             r#"(count by (has) (label_replace({}, "has", "it", "{label}", ".+"))
                and on (has) label_replace(vector(1), "has", "it", "", "")) > bool 0"#,
-            tried(&query.expression)
+            with_variables(&query.expression)
         ),
         sample: (r#"{has="it"}"#.to_owned(), 1.0),
     };
@@ -288,7 +288,7 @@ fn traffic_is_counted_once() {
     let value = |dashboard: &str, panel: &str, value: f64| {
         let of = format!("{dashboard}.json: {panel}: A");
         let query = queries().into_iter().find(|query| query.of == of).unwrap_or_else(|| panic!("no {of}"));
-        let expression = format!("round(max({}), 0.001)", tried(&query.expression));
+        let expression = format!("round(max({}), 0.001)", with_variables(&query.expression));
         RuleTest { expression, sample: ("{}".to_owned(), value) }
     };
     let bits = 8.0 * demo::BYTES;
@@ -296,10 +296,10 @@ fn traffic_is_counted_once() {
     let expected = [
         value("rdma-cluster", "Throughput", 4.0 * bits),
         value("rdma-cluster", "Throughput by node, received", 2.0 * bits),
-        // The PF and its VF, which is in a pod; n1 has two ports and as much traffic.
+        // The PF and its VF, which is in a pod; n1 has two ports and the same traffic.
         value("rdma-cluster", "Utilisation by node, received", utilisation),
         value("rdma-node", "Utilisation by card, sent", utilisation),
-        // Pod a on two devices and pod c on one; b is another workload's.
+        // Pod a on two devices and pod c on one; b belongs to another workload.
         value("rdma-workload", "Throughput by workload, received", 3.0 * bits),
         value("rdma-workload", "Imbalance", 0.5),
         value("rdma-workload", "Pods", 3.0),
@@ -308,7 +308,7 @@ fn traffic_is_counted_once() {
     promtool::evaluate(&demo::series(&[("job", "silkraild")]), &expected);
 }
 
-fn tried(expression: &str) -> String {
+fn with_variables(expression: &str) -> String {
     chosen(expression, INTERVAL)
 }
 

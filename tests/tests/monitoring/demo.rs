@@ -1,11 +1,11 @@
-//! Two nodes as silkraild would show them, made of the reference: what a panel asks for must be there.
+//! Series of two nodes, generated from the metrics reference: the queries of every panel must find data.
 //!
-//! Node `n1` is shared: pods `a` and `b` use its `mlx5_0`, `a` its `rxe0` too. `n2` is exclusive: pod `c` has the VF `mlx5_2`.
-//! Pods `a` and `c` belong to one Job. Of `b` packets are known and bytes are not.
+//! Node `n1` is in shared mode: pods `a` and `b` use `mlx5_0`, `a` also `rxe0`. `n2` is in exclusive mode: pod `c` has the
+//! VF `mlx5_2`. Pods `a` and `c` belong to one Job. `b` has packet counters and no byte counters.
 
 use silkrail_tests::reference::{MetricsReference, ReferenceMetric};
 
-/// Bytes a second of every device and pod, in each direction.
+/// Bytes per second of every device and pod, in each direction.
 pub(crate) const BYTES: f64 = 1e8;
 /// The speed of every port, in bytes a second.
 pub(crate) const SPEED: f64 = 12.5e9;
@@ -14,7 +14,7 @@ struct DemoDevice {
     node: &'static str,
     name: &'static str,
     driver: &'static str,
-    /// In exclusive mode.
+    /// The pod that has the device, in exclusive mode.
     pod: Option<&'static str>,
 }
 
@@ -44,7 +44,7 @@ const PODS: [DemoPod; 4] = [
     DemoPod { name: "c", node: "n2", device: "mlx5_2", attribution: "exclusive-netns", owner: TRAIN },
 ];
 
-/// Every series with its values, each with these labels too.
+/// Every series with its values in promtool's notation, each with these additional labels.
 pub(crate) fn series(labels: &[(&str, &str)]) -> Vec<(String, String)> {
     let mut all: Vec<_> =
         MetricsReference::read().metrics().iter().flat_map(|metric| of_metric(metric, labels)).collect();
@@ -58,13 +58,9 @@ type DemoLabels = Vec<(String, String)>;
 fn of_metric(metric: &ReferenceMetric, more: &[(&str, &str)]) -> Vec<(String, String)> {
     let has = |label: &str| metric.labels.iter().any(|l| l == label);
     let sets: Vec<DemoLabels> = if has("pod_name") {
-        PODS.iter().filter(|pod| pod.shows(metric)).flat_map(|pod| expand(metric, &pod.labels())).collect()
+        PODS.iter().filter(|pod| pod.has(metric)).flat_map(|pod| expand(metric, &pod.labels())).collect()
     } else if has("device") {
-        DEVICES
-            .iter()
-            .filter(|device| device.shows(metric))
-            .flat_map(|d| expand(metric, &d.labels()))
-            .collect()
+        DEVICES.iter().filter(|device| device.has(metric)).flat_map(|d| expand(metric, &d.labels())).collect()
     } else {
         NODES.iter().flat_map(|node| expand(metric, &[pair("node", node)])).collect()
     };
@@ -76,7 +72,7 @@ fn of_metric(metric: &ReferenceMetric, more: &[(&str, &str)]) -> Vec<(String, St
     sets.into_iter().map(sample).collect()
 }
 
-/// The label sets of a metric in a place whose own labels are `known`.
+/// The label sets of a metric of an object whose labels are `known`.
 fn expand(metric: &ReferenceMetric, known: &[(String, String)]) -> Vec<DemoLabels> {
     let mut sets = vec![DemoLabels::new()];
     for label in &metric.labels {
@@ -93,7 +89,7 @@ fn expand(metric: &ReferenceMetric, known: &[(String, String)]) -> Vec<DemoLabel
         };
         sets = sets.iter().flat_map(with).collect();
     }
-    // A device in a pod has the pod's name on everything.
+    // Every series of a device in a pod has the pod's name.
     let pod = known.iter().filter(|(name, _)| name.starts_with("pod_") && !metric.labels.contains(name));
     let pod: DemoLabels = pod.cloned().collect();
     sets.into_iter().map(|set| [set, pod.clone()].concat()).collect()
@@ -116,7 +112,7 @@ fn possible(metric: &ReferenceMetric, label: &str) -> &'static [&'static str] {
         ("collector", _) => &["devices", "ports", "hw_counters"],
         ("reason", _) => &["timeout"],
         ("owner_namespace", _) => &["ai"],
-        // What is there once and says nothing here.
+        // One value, which no panel uses.
         _ => &["x"],
     }
 }
@@ -146,7 +142,7 @@ impl DemoDevice {
         self.pod.is_some()
     }
 
-    fn shows(&self, metric: &ReferenceMetric) -> bool {
+    fn has(&self, metric: &ReferenceMetric) -> bool {
         let of_port = metric.labels.iter().any(|label| label == "priority")
             || ["_phy_", "_pci_", "_storm_"].iter().any(|part| metric.name.contains(part));
         match self.driver {
@@ -173,7 +169,7 @@ impl DemoDevice {
 }
 
 impl DemoPod {
-    fn shows(&self, metric: &ReferenceMetric) -> bool {
+    fn has(&self, metric: &ReferenceMetric) -> bool {
         match self.attribution {
             "psn" => {
                 !metric.labels.iter().any(|label| label == "attribution")

@@ -1,13 +1,13 @@
-//! What a PromQL expression asks for. No parser: promtool is that; this finds names.
+//! The metrics and labels of a PromQL expression. This finds names only; promtool parses expressions.
 
-/// A metric of an expression, with the labels it is chosen by.
+/// A metric of an expression, with the labels of its matchers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Selector {
     pub(crate) name: String,
     pub(crate) labels: Vec<String>,
 }
 
-/// Every `name{label="…"}`, and every bare name that looks like a metric's.
+/// Every `name{label="…"}`, and every bare name that is a metric name by its form.
 pub(crate) fn selectors(expression: &str) -> Vec<Selector> {
     let code = without_strings(expression);
     let mut found = Vec::new();
@@ -39,7 +39,7 @@ pub(crate) fn lists(expression: &str, word: &str) -> Vec<Vec<String>> {
     code.match_indices(&start).map(list).collect()
 }
 
-/// The same with its strings empty.
+/// The expression with empty strings.
 pub(crate) fn without_strings(expression: &str) -> String {
     expression.split('"').step_by(2).collect::<Vec<_>>().join("\"\"")
 }
@@ -54,7 +54,7 @@ fn is_name(c: char) -> bool {
 }
 
 #[test]
-fn an_expression_tells_its_metrics_and_labels() {
+fn the_selectors_of_an_expression_are_found() {
     let found =
         selectors(r#"sum by (node) (rate(rdma_a_total{job=~"rdma_x{",node!="n"}[5m])) / rdma_b or up{}"#);
     let selector = |name: &str, labels: &[&str]| Selector {

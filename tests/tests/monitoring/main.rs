@@ -1,4 +1,4 @@
-//! What a cluster is watched with: the metrics reference, dashboards, rules and manifests of `conf/`.
+//! Monitoring of a cluster: the metrics reference, dashboards, rules and manifests of `conf/`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 

@@ -1,4 +1,4 @@
-//! The manifests: they contain what the plain files say, select what they mean, and ask for no more than they need.
+//! The manifests: they contain the plain files, select the right objects, and have no more permissions than needed.
 
 use std::{collections::BTreeSet, fs};
 
@@ -28,7 +28,7 @@ fn names(list: &Value) -> BTreeSet<String> {
 }
 
 #[test]
-fn config_maps_have_the_dashboards_as_they_are() {
+fn config_maps_contain_the_dashboards_unchanged() {
     let maps = conf::yaml(CONFIG_MAPS);
     let dashboards = Dashboard::all();
     assert_eq!(maps.len(), dashboards.len());
@@ -38,11 +38,11 @@ fn config_maps_have_the_dashboards_as_they_are() {
         let data = map["data"].as_object().unwrap();
         assert_eq!(data.len(), 1, "{}", dashboard.name);
         let plain = conf::text(&format!("grafana/dashboards/{}", dashboard.name));
-        assert!(data[&dashboard.name] == *plain, "{} is another: run hack/manifests", dashboard.name);
+        assert!(data[&dashboard.name] == *plain, "{} differs: run hack/manifests", dashboard.name);
     }
 }
 
-/// `kubectl apply` keeps what it applied in an annotation of at most 256 KiB.
+/// `kubectl apply` stores the object in an annotation of at most 256 KiB.
 #[test]
 fn config_maps_are_small_enough_to_be_applied() {
     for map in conf::yaml(CONFIG_MAPS) {
@@ -74,14 +74,14 @@ fn grafana_without_kubernetes_reads_the_dashboards_from_a_directory() {
 }
 
 #[test]
-fn the_prometheus_rule_has_the_rules_as_they_are() {
+fn the_prometheus_rule_contains_the_rules_unchanged() {
     let rule = conf::object("prometheus/kubernetes/prometheusrule.yaml", "PrometheusRule");
     let plain = conf::yaml("prometheus/rules.yml").remove(0);
     assert!(rule["spec"] == plain, "they differ: run hack/manifests");
 }
 
 #[test]
-fn monitors_select_the_pods_of_the_daemon_set_and_call_the_job_as_rules_do() {
+fn monitors_select_the_pods_of_the_daemon_set_and_set_the_job_of_the_rules() {
     let pod = pod();
     let labels = pod["metadata"]["labels"].as_object().unwrap();
     let port = &container()["ports"][0]["name"];
@@ -104,9 +104,9 @@ fn monitors_select_the_pods_of_the_daemon_set_and_call_the_job_as_rules_do() {
     }
 }
 
-/// Whoever asks for TLS is asked for it: the examples fit each other, and are otherwise as those without.
+/// The examples with TLS match each other, and are otherwise equal to those without.
 #[test]
-fn what_serves_by_tls_is_scraped_by_tls_and_otherwise_as_without() {
+fn the_tls_examples_match_and_differ_from_the_others_in_tls_only() {
     let [plain, secure] = ["servicemonitor", "servicemonitor-tls"]
         .map(|name| conf::object(&format!("prometheus/kubernetes/{name}.yaml"), "ServiceMonitor"));
     let services = ["servicemonitor", "servicemonitor-tls"]
@@ -130,22 +130,22 @@ fn what_serves_by_tls_is_scraped_by_tls_and_otherwise_as_without() {
         &patch["spec"]["template"]["spec"]["volumes"][0],
     );
     assert_eq!(added["name"], container()["name"]);
-    assert_eq!(container()["args"], Value::Null, "they would be replaced");
+    assert_eq!(container()["args"], Value::Null, "the patch would replace them");
     let mount = &added["volumeMounts"][0];
     let file = format!("--web.config.file={}/web.yaml", mount["mountPath"].as_str().unwrap());
     assert_eq!(added["args"], json!([file]));
     assert_eq!((&mount["name"], &volume["secret"]["defaultMode"]), (&volume["name"], &json!("0400")));
     assert!(!names(&container()["volumeMounts"]).contains(mount["name"].as_str().unwrap()));
-    // As Prometheus shows itself, so it is asked for: `daemon/web.rs` serves the one to the other.
+    // The login and the server name match; `daemon/web.rs` tests the two examples together.
     let job = conf::yaml("prometheus/tls.yml").remove(0)["scrape_configs"][0].clone();
     assert_eq!(job["tls_config"]["server_name"], tls.unwrap()["serverName"]);
     let web = conf::yaml("silkraild/web.yaml").remove(0);
     assert!(web["basic_auth_users"][job["basic_auth"]["username"].as_str().unwrap()].is_string());
 }
 
-/// Debian's promtool is built without Kubernetes; the rest of that job it reads.
+/// Debian's promtool is built without Kubernetes support; it checks the rest of that job.
 #[test]
-fn prometheus_reads_its_configuration_and_names_the_job_as_rules_do() {
+fn prometheus_accepts_its_configuration_which_sets_the_job_of_the_rules() {
     let mut configuration = conf::yaml("prometheus/prometheus.yml").remove(0);
     let jobs = configuration["scrape_configs"].as_array_mut().unwrap();
     assert_eq!(jobs[0]["job_name"], "silkraild");
@@ -180,11 +180,11 @@ fn the_unit_has_the_capabilities_of_the_daemon_set() {
 }
 
 #[test]
-fn the_daemon_set_mounts_what_it_has_and_writes_nothing() {
+fn the_daemon_set_mounts_every_volume_read_only() {
     let (pod, container) = (pod(), container());
     assert_eq!(names(&container["volumeMounts"]), names(&pod["spec"]["volumes"]));
     for path in ["/run/netns", "/var/run/netns"] {
-        // Runtimes write a namespace's path in either way.
+        // Runtimes use either path for a namespace.
         assert!(container["volumeMounts"].as_array().unwrap().iter().any(|mount| mount["mountPath"] == path));
     }
     for mount in container["volumeMounts"].as_array().unwrap() {
@@ -196,12 +196,12 @@ fn the_daemon_set_mounts_what_it_has_and_writes_nothing() {
 }
 
 #[test]
-fn the_daemon_set_is_told_its_node_and_asked_for_its_health() {
+fn the_daemon_set_has_the_node_name_and_health_probes() {
     let container = container();
     assert_eq!(container["env"][0]["name"], "NODE_NAME");
     assert_eq!(container["env"][0]["valueFrom"]["fieldRef"]["fieldPath"], "spec.nodeName");
     assert_eq!(container["ports"], json!([{"name": "metrics", "containerPort": 9879}]));
-    // In the node's network namespace, where this address is the node's.
+    // In the host network namespace, where this is the node's loopback address.
     for (probe, path) in [("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")] {
         assert_eq!(container[probe]["httpGet"], json!({"path": path, "host": "127.0.0.1", "port": 9880}));
     }
@@ -211,14 +211,14 @@ fn the_daemon_set_is_told_its_node_and_asked_for_its_health() {
 }
 
 #[test]
-fn who_has_a_nodes_token_reads_no_pods_of_the_cluster_unless_owners_are_asked_for() {
+fn the_token_of_a_node_cannot_read_pods_unless_owners_are_enabled() {
     assert_eq!(pod()["spec"]["automountServiceAccountToken"], false);
     let account = conf::object(DAEMON_SET, "ServiceAccount");
     assert_eq!(account["automountServiceAccountToken"], false);
     assert_eq!(pod()["spec"]["serviceAccountName"], account["metadata"]["name"]);
     let kinds: Vec<_> = conf::yaml(DAEMON_SET).iter().map(|it| it["kind"].clone()).collect();
-    assert_eq!(kinds, ["Namespace", "ServiceAccount", "DaemonSet"], "nobody is allowed anything");
-    // Where they are, the token is in one container: not in that which installs the plugins.
+    assert_eq!(kinds, ["Namespace", "ServiceAccount", "DaemonSet"], "no role is bound");
+    // With owners enabled, only one container has the token, not the one that installs the plugins.
     let patch = conf::object("silkraild-owners/daemonset.yaml", "DaemonSet");
     // Each component sets one variable, so their order does not matter.
     let mut review = conf::object("silkraild-token-review/daemonset.yaml", "DaemonSet");
@@ -232,7 +232,7 @@ fn who_has_a_nodes_token_reads_no_pods_of_the_cluster_unless_owners_are_asked_fo
             .contains(&json!({"name": "SILKRAILD_KUBERNETES", "value": "off"}))
     );
     review["spec"]["template"]["spec"]["containers"][0]["env"] = env(&patch);
-    assert_eq!(review, patch, "else they are alike");
+    assert_eq!(review, patch, "they are equal otherwise");
     assert_eq!(patch["metadata"]["name"], daemon_set()["metadata"]["name"]);
     assert_eq!(patch["metadata"]["namespace"], daemon_set()["metadata"]["namespace"]);
     let patch = patch["spec"]["template"]["spec"].clone();
@@ -248,7 +248,7 @@ fn who_has_a_nodes_token_reads_no_pods_of_the_cluster_unless_owners_are_asked_fo
 }
 
 #[test]
-fn the_account_may_read_pods_and_owners_and_nothing_else() {
+fn the_account_can_read_pods_and_owners_only() {
     const OWNERS: &str = "silkraild-owners/rbac.yaml";
     let role = conf::object(OWNERS, "ClusterRole");
     for rule in role["rules"].as_array().unwrap() {
@@ -265,14 +265,14 @@ fn the_account_may_read_pods_and_owners_and_nothing_else() {
 }
 
 #[test]
-fn who_decides_about_tokens_may_do_nothing_else() {
+fn the_account_for_token_review_has_no_other_permission() {
     const REVIEW: &str = "silkraild-token-review/rbac.yaml";
     let (binding, account) =
         (conf::object(REVIEW, "ClusterRoleBinding"), conf::object(DAEMON_SET, "ServiceAccount"));
     assert_eq!(binding["roleRef"]["name"], "system:auth-delegator");
     assert_eq!(binding["subjects"][0]["name"], account["metadata"]["name"]);
     assert_eq!(binding["subjects"][0]["namespace"], account["metadata"]["namespace"]);
-    // For who scrapes: what silkraild asks the API for them.
+    // For the scraper: the permission that silkraild checks with the API.
     let role = conf::object(REVIEW, "ClusterRole");
     assert_eq!(role["rules"], json!([{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]));
     let help = String::from_utf8(daemon::run(&["--help"]).stdout).unwrap();

@@ -1,16 +1,16 @@
-//! Prometheus' own tool, of Debian's package `prometheus`.
+//! promtool, of Debian's package `prometheus`.
 
 use std::{fs, path::Path, process::Command};
 
 use serde_json::{Value, json};
 use silkrail_tests::prometheus;
 
-/// Runs it; fails with what it says if it is not content.
+/// Runs promtool; fails with its output if it reports an error.
 pub(crate) fn run(args: &[&str], directory: &Path) {
     let ran =
         Command::new(prometheus::program("promtool")).args(args).current_dir(directory).output().unwrap();
-    let said = [ran.stdout, ran.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
-    assert!(ran.status.success(), "promtool {args:?} in {}:\n{said}", directory.display());
+    let output = [ran.stdout, ran.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    assert!(ran.status.success(), "promtool {args:?} in {}:\n{output}", directory.display());
 }
 
 /// An expression and its value 30 minutes after the series began.
@@ -21,7 +21,7 @@ pub(crate) struct RuleTest {
     pub(crate) sample: (String, f64),
 }
 
-/// Evaluates expressions over series with one value a minute.
+/// Evaluates expressions over series with one value per minute.
 pub(crate) fn evaluate(series: &[(String, String)], expected: &[RuleTest]) {
     let directory = tempfile::tempdir().unwrap();
     let test = json!({"evaluation_interval": "1m", "tests": [{

@@ -1,15 +1,15 @@
-//! The metrics reference says of every metric what Prometheus' conventions ask for.
+//! The metrics reference follows the naming conventions of Prometheus.
 
 use std::collections::BTreeSet;
 
 use silkrail_tests::reference::MetricsReference;
 
 #[test]
-fn every_metric_is_there_once_with_its_meaning_and_source() {
+fn every_metric_is_listed_once_with_its_meaning_and_source() {
     let mut names = BTreeSet::new();
     for row in MetricsReference::read().rows() {
-        assert!(names.insert(row.name.clone()), "{} is there twice", row.name);
-        assert!(row.labels.iter().any(|label| label == "node"), "{} is of no node", row.name);
+        assert!(names.insert(row.name.clone()), "{} is listed twice", row.name);
+        assert!(row.labels.iter().any(|label| label == "node"), "{} has no label node", row.name);
         assert!(!row.meaning.is_empty() && !row.source.is_empty(), "{}", row.name);
     }
     assert!(names.len() > 100, "{names:?}");
@@ -38,7 +38,7 @@ fn names_are_in_snake_case() {
 }
 
 #[test]
-fn a_metric_of_pods_is_there_once_with_its_own_labels() {
+fn a_pod_metric_is_listed_once_with_its_own_labels() {
     let metrics = MetricsReference::read().metrics();
     let names: BTreeSet<_> = metrics.iter().map(|metric| &metric.name).collect();
     assert_eq!(names.len(), metrics.len());
@@ -47,14 +47,14 @@ fn a_metric_of_pods_is_there_once_with_its_own_labels() {
 }
 
 #[test]
-fn what_is_not_in_the_reference_is_found_in_an_exposition() {
+fn metrics_that_are_not_in_the_reference_are_found_in_an_exposition() {
     let known = "# HELP rdma_port_up Up.\n# TYPE rdma_port_up gauge\n\
         rdma_port_up{node=\"a=\\\"b,c=\",device=\"mlx5_0\",pod_name=\"p\"} 1\nrdma_pod_sent_pkts_total{attribution=\"psn\"} 3\n";
     assert!(MetricsReference::read().strangers(known).is_empty());
-    let strange =
+    let unknown =
         "# TYPE rdma_port_up counter\nrdma_port_up{node=\"n\",ifname=\"mlx5_0\"} 1\nrdma_latency_p99 3\n";
     assert_eq!(
-        MetricsReference::read().strangers(strange),
+        MetricsReference::read().strangers(unknown),
         ["rdma_latency_p99", "rdma_port_up has the label ifname", "rdma_port_up is a counter"]
     );
 }

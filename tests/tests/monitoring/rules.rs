@@ -1,4 +1,4 @@
-//! The rules: promtool is content, every alert is tried both ways, and nothing is asked that silkraild does not say.
+//! The rules: promtool accepts them, every alert fires and clears in a test, and every metric exists.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::{
     promtool,
 };
 
-/// What a label may be called beside those of the reference.
+/// Labels that Prometheus adds to those of the reference.
 const OF_PROMETHEUS: [&str; 3] = ["job", "cluster", "instance"];
 
 fn rules() -> Vec<Value> {
@@ -27,12 +27,12 @@ fn name(alert: &Value) -> String {
 }
 
 #[test]
-fn promtool_reads_them() {
+fn promtool_accepts_the_rules() {
     promtool::run(&["check", "rules", "rules.yml"], &conf::path("prometheus"));
 }
 
 #[test]
-fn their_unit_tests_pass() {
+fn the_unit_tests_of_the_rules_pass() {
     promtool::run(&["test", "rules", "rules_test.yml"], &conf::path("prometheus"));
 }
 
@@ -45,15 +45,15 @@ fn every_alert_fires_and_clears_in_a_unit_test() {
             let cases = test["alert_rule_test"].as_array().into_iter().flatten().filter(of_alert);
             let firing: Vec<bool> =
                 cases.map(|case| !case["exp_alerts"].as_array().unwrap().is_empty()).collect();
-            // It is quiet after it fired.
+            // It is inactive after it fired.
             firing.iter().skip_while(|fires| !**fires).any(|fires| !fires)
         };
-        assert!(tests.as_array().unwrap().iter().any(|test| both(&test)), "{} is not tried", name(&alert));
+        assert!(tests.as_array().unwrap().iter().any(|test| both(&test)), "{} is not tested", name(&alert));
     }
 }
 
 #[test]
-fn every_alert_says_how_bad_it_is_and_what_to_look_at() {
+fn every_alert_has_a_severity_and_a_description() {
     for alert in alerts() {
         let labels = alert["labels"].as_object().unwrap();
         assert_eq!(labels.len(), 1, "{}", name(&alert));
@@ -65,7 +65,7 @@ fn every_alert_says_how_bad_it_is_and_what_to_look_at() {
 }
 
 #[test]
-fn alerts_have_names_of_their_own_that_begin_with_rdma() {
+fn alert_names_are_unique_and_begin_with_rdma() {
     let names: BTreeSet<String> = alerts().iter().map(name).collect();
     assert_eq!(names.len(), alerts().len());
     assert!(names.iter().all(|name| name.starts_with("RDMA")), "{names:?}");
@@ -100,9 +100,9 @@ fn every_metric_and_label_is_in_the_reference() {
     }
 }
 
-/// Nodes of one name in two clusters must not meet.
+/// Nodes of the same name in two clusters must not be combined.
 #[test]
-fn whatever_is_summed_or_matched_is_so_within_a_cluster() {
+fn aggregation_and_matching_are_by_cluster_and_node() {
     for rule in rules() {
         let expression = rule["expr"].as_str().unwrap();
         for list in lists(expression, "by").into_iter().chain(lists(expression, "on")) {

@@ -156,7 +156,7 @@ fn a_gc_of_many_slow_attachments_makes_progress() {
 fn an_ipam_plugin_gets_as_much_time_as_its_own_timeout() {
     let rail = RailNode::new();
     let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
-    // whereabouts has a timeout of two minutes. 42 s are more than 40 s, which would be too short for it.
+    // whereabouts has a timeout of two minutes, so the limit must be above 40 s.
     ipam.takes(42.0);
     rail.with_ipam(&ipam).add().ok();
     assert_eq!(ipam.verbs(), ["ADD"]);

@@ -42,7 +42,7 @@ fn a_directory_in_place_of_a_journal_does_not_stop_gc() {
     let rail = RailNode::new();
     let call = rail.macvlan(&json!({}));
     call.add().ok();
-    let directory = rail.node.state_dir().join("attachments/dead@net1.macvlan.journal");
+    let directory = rail.node.state_dir().join("attachments/other@net1.macvlan.journal");
     std::fs::create_dir(&directory).unwrap();
     call.with("cni.dev/valid-attachments", &valid(&[])).gc().done();
     assert_eq!(rail.pod.link("net1"), None);

@@ -1,4 +1,4 @@
-//! Files of state that are not as they were written: moved quarantined, reported of, and no obstacle.
+//! Damaged state files: they are quarantined and reported, and do not stop a call.
 
 use std::{
     fs,
@@ -41,8 +41,8 @@ const ALL: [FileDamage; 9] = [
 ];
 
 impl FileDamage {
-    /// Damages a file. A symbolic link points to `precious`.
-    fn apply(self, rail: &RailNode, file: &Path, precious: &Path) {
+    /// Damages a file. A symbolic link points to `protected`.
+    fn apply(self, rail: &RailNode, file: &Path, protected: &Path) {
         let bytes = fs::read(file).unwrap();
         let whole = bytes.len();
         match self {
@@ -55,7 +55,7 @@ impl FileDamage {
             Self::Link | Self::Directory | Self::Pipe => {
                 fs::remove_file(file).unwrap();
                 match self {
-                    Self::Link => symlink(precious, file).unwrap(),
+                    Self::Link => symlink(protected, file).unwrap(),
                     Self::Directory => fs::create_dir_all(file.join("something")).unwrap(),
                     _ => drop(rail.node.run("mkfifo", &[file])),
                 }
@@ -77,32 +77,32 @@ fn future(bytes: &[u8]) -> Vec<u8> {
 struct DamageFixture {
     rail: RailNode,
     call: Call,
-    precious: PathBuf,
+    protected: PathBuf,
 }
 
 impl DamageFixture {
     fn new() -> Self {
         let rail = RailNode::new();
         let call = rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10-10.7.0.11"])}));
-        let precious = rail.node.state_dir().with_file_name("precious");
-        fs::write(&precious, "precious").unwrap();
-        Self { rail, call, precious }
+        let protected = rail.node.state_dir().with_file_name("protected");
+        fs::write(&protected, "protected").unwrap();
+        Self { rail, call, protected }
     }
 
-    /// Attaches, damages the file, and returns it with what the call `after` it answered. Nothing but what was
-    /// set quarantined is left then.
+    /// Attaches, damages the file, and returns its path with the result of the call `after`. Only quarantined
+    /// files remain.
     fn damaged(&self, file: &str, damage: FileDamage, after: impl Fn(&Call) -> Answer) -> (PathBuf, Answer) {
         self.call.add().ok();
         let file = self.rail.node.state_dir().join(file.replace("BOOT", &boot_id()));
-        damage.apply(&self.rail, &file, &self.precious);
+        damage.apply(&self.rail, &file, &self.protected);
         let answer = after(&self.call);
-        assert_eq!(fs::read(&self.precious).unwrap(), b"precious", "{damage:?} of {}", file.display());
+        assert_eq!(fs::read(&self.protected).unwrap(), b"protected", "{damage:?} of {}", file.display());
         assert_eq!(self.rail.pod.link("net1"), None, "{damage:?} of {}", file.display());
         assert!(self.rail.node.snapshot().claims().is_empty(), "{damage:?} of {}", file.display());
         (file, answer)
     }
 
-    /// Checks that the attachment can be created attach_and_reset, then removes all state.
+    /// Checks that the attachment can be created again, then removes all state.
     fn attach_and_reset(&self) {
         self.call.add().ok();
         self.call.del().done();
@@ -111,7 +111,7 @@ impl DamageFixture {
     }
 }
 
-/// The file is out of the way, not lost, and somebody was reported.
+/// Checks that the file was renamed, is not deleted, and is named in a warning.
 fn assert_quarantined(file: &Path, answer: &Answer, damage: FileDamage) {
     let name = file.file_name().unwrap().to_str().unwrap();
     let beside = fs::read_dir(file.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name());
@@ -121,13 +121,13 @@ fn assert_quarantined(file: &Path, answer: &Answer, damage: FileDamage) {
         quarantined.iter().any(|it| it.starts_with(name)),
         "{damage:?}: {name} is not among {quarantined:?}"
     );
-    // No journal remains at the path. An entry or a map is new if the attachment was created attach_and_reset.
+    // No journal remains at the path. An entry or a map is new if the attachment was created again.
     assert!(
         file.symlink_metadata().is_err() || !name.ends_with(".journal"),
         "{damage:?}: {name} still exists"
     );
     let reported = answer.stderr.lines().any(|line| line.contains("level=warn") && line.contains(name));
-    assert!(reported, "{damage:?}: nobody was reported of {name}: {answer:?}");
+    assert!(reported, "{damage:?}: no warning contains {name}: {answer:?}");
 }
 
 #[test]
@@ -171,13 +171,13 @@ fn a_damaged_file_at_the_path_of_a_new_file_is_quarantined() {
         ] {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(&path, "{}").unwrap();
-            damage.apply(&fixture.rail, &path, &fixture.precious);
+            damage.apply(&fixture.rail, &path, &fixture.protected);
             let answer = fixture.call.add();
             answer.ok();
             assert!(path.is_file() && !path.is_symlink(), "{damage:?} of {file}");
             fixture.call.del().done();
             assert_quarantined(&path, &answer, damage);
-            assert_eq!(fs::read(&fixture.precious).unwrap(), b"precious");
+            assert_eq!(fs::read(&fixture.protected).unwrap(), b"protected");
             fixture.attach_and_reset();
         }
     }

@@ -102,11 +102,11 @@ fn invariant_1_the_address_of_a_killed_add_in_a_pod_that_ended_is_released() {
     let call = rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10"])}));
     for step in 1..=STEPS {
         // Each round uses the path of another pod.
-        let dying = std::mem::replace(&mut pod, rail.node.pod(&format!("dying{step}")));
-        let dead = call.clone().pod(&dying);
-        assert!(dead.clone().fault(&format!("kill:{step}")).add().was_killed());
-        dying.end();
-        dead.del().done();
+        let ending = std::mem::replace(&mut pod, rail.node.pod(&format!("dying{step}")));
+        let stale = call.clone().pod(&ending);
+        assert!(stale.clone().fault(&format!("kill:{step}")).add().was_killed());
+        ending.end();
+        stale.del().done();
         assert!(rail.node.snapshot().state().is_empty(), "{:?}", rail.node.snapshot().state());
     }
     rail.pod = pod;

@@ -51,11 +51,11 @@ fn a_dry_run_lists_stale_state_with_evidence_and_changes_nothing() {
         assert!(ran.stdout.contains(part), "{part} is missing:\n{}", ran.stdout);
     }
     assert!(
-        ran.stdout.contains("is stale_node: /run/testkit/netns/a is gone, no process is in it"),
+        ran.stdout.contains("is dead: /run/testkit/netns/a is gone, no process is in it"),
         "{}",
         ran.stdout
     );
-    assert!(ran.stdout.contains("run it again with --yes"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("run the command again with --yes"), "{}", ran.stdout);
     node.snapshot().assert_is(&before);
 }
 
@@ -76,7 +76,7 @@ fn json_has_every_finding_with_its_evidence() {
     assert_eq!(found[0]["state"], "stale");
     assert_eq!(found[0]["what"], "journal");
     assert_eq!(found[0]["attachment"], "c0ffee@net1");
-    assert!(found[0]["evidence"].as_str().unwrap().contains("is stale_node"), "{found}");
+    assert!(found[0]["evidence"].as_str().unwrap().contains("is dead"), "{found}");
     let done = evidence.gc("--yes --json").ended(0).json();
     assert!(done.as_array().unwrap().iter().all(|finding| finding["state"] == "taken-back"), "{done}");
     assert!(node.snapshot().state().is_empty());
@@ -191,7 +191,7 @@ fn invariant_1_gc_reverts_an_add_killed_at_any_step_though_the_pod_is_running() 
             break;
         }
         let ran = evidence.gc("--yes").ended(0);
-        assert!(ran.stdout.contains("has died before it was completed"), "step {step}: {}", ran.stdout);
+        assert!(ran.stdout.contains("was killed before it completed"), "step {step}: {}", ran.stdout);
         rail.node.snapshot().assert_is(&before);
     }
 }
@@ -225,7 +225,7 @@ fn an_attachment_with_a_call_in_progress_is_reported_and_unchanged() {
         wait_until("the IPAM plugin is called", || slow.was_called());
         let ran = evidence.gc("--yes").ended(0);
         assert!(
-            ran.stdout.contains("in progress") && ran.stdout.contains("a call is at work"),
+            ran.stdout.contains("in progress") && ran.stdout.contains("an operation is in progress"),
             "{}",
             ran.stdout
         );
@@ -372,7 +372,7 @@ fn gc_reverts_nothing_outside_the_host_network_namespace() {
     std::os::unix::fs::symlink("net:[4026532001]", own).unwrap();
     evidence.gc("").ended(0);
     let ran = evidence.gc("--yes").ended(1);
-    assert!(ran.stderr.contains("devices would not come home"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("devices would not return to the host"), "{}", ran.stderr);
     node.snapshot().assert_is(&before);
 }
 
@@ -381,7 +381,7 @@ fn without_any_state_there_is_nothing_to_do() {
     let node = TestNode::new();
     let evidence = ProcFixture::of(&node);
     fs::remove_dir_all(node.state_dir()).unwrap();
-    let said = evidence.gc("--yes").ended(0).stdout;
-    assert!(said.starts_with("nothing to revert\nthere is no directory "), "{said}");
+    let stdout = evidence.gc("--yes").ended(0).stdout;
+    assert!(stdout.starts_with("nothing to revert\nthere is no directory "), "{stdout}");
     assert_eq!(evidence.gc("--json").ended(0).json(), json!([]));
 }

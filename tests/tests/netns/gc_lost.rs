@@ -272,8 +272,8 @@ fn calls_for(attachments: usize) -> usize {
     command.args(["-f", "-qq", "-o"]).arg(&file).arg(executable()).arg("--root").arg(evidence.root());
     command.args(["gc", "--yes", "--state-dir"]).arg(rail.node.state_dir());
     let output = command.output().unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.contains(&format!("{} reverted, 0 left", 2 * attachments)), "{said}");
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(stdout.contains(&format!("{} reverted, 0 left", 2 * attachments)), "{stdout}");
     assert!(rail.node.snapshot().state().is_empty());
     fs::read_to_string(file).unwrap().lines().count()
 }

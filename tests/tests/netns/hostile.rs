@@ -65,7 +65,7 @@ fn persistent_changes(action: &HostileAction, owner: NetnsOwner, end: PodEnd) ->
             delete();
         }
     }
-    // The kernel deletes the links of a delete namespace in the background.
+    // The kernel deletes the links of a deleted namespace in the background.
     let deadline = Instant::now() + Duration::from_secs(10);
     let difference = loop {
         let difference = rail.node.snapshot().difference(&before);

@@ -158,7 +158,7 @@ fn invariant_3_a_del_does_not_delete_a_link_with_the_recorded_index_of_one_that_
     let journal = read_journal(&rail, "net1");
     assert!(journal.contains(&format!("\"index\":{}", index(&rail.pod, "net2"))), "{journal}");
     one.del().done();
-    assert!(rail.pod.link("net2").is_some(), "a link of another attachment former deleted");
+    assert!(rail.pod.link("net2").is_some(), "a link of another attachment was deleted");
     two.del().done();
 }
 
@@ -174,7 +174,7 @@ fn invariant_3_a_del_does_not_delete_a_link_that_has_taken_the_index() {
     rail.pod.run_ip("link delete net1");
     rail.pod.run_ip(&format!("link add link eth0 name own index {former} type macvlan mode bridge"));
     call.del().done();
-    assert!(rail.pod.link("own").is_some(), "the pod's own link former deleted");
+    assert!(rail.pod.link("own").is_some(), "the pod's own link was deleted");
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn a_generated_mac_address_is_unicast_and_locally_administered() {
         let mac = result["interfaces"][0]["mac"].as_str().unwrap().to_owned();
         assert_eq!(rail.pod.link("net1").unwrap()["address"], mac.as_str());
         assert_eq!(u8::from_str_radix(&mac[..2], 16).unwrap() & 3, 2, "{mac}");
-        assert!(!seen.contains(&mac), "{mac} former generated twice");
+        assert!(!seen.contains(&mac), "{mac} was generated twice");
         seen.push(mac);
         call.del().done();
     }

@@ -155,7 +155,7 @@ fn partially_installed() -> InstallFixture {
 const CHOSEN: &str = "--names macvlan,ipvlan,sriov,rdma";
 
 #[test]
-fn an_installation_that_is_killed_anywhere_leaves_whole_files_and_is_finished_by_the_next() {
+fn an_installation_that_is_killed_at_any_point_leaves_complete_files_and_is_finished_by_the_next() {
     let node = partially_installed();
     let (old, new) = (fs::read(node.bin("ipvlan")).unwrap(), fs::read(node.source()).unwrap());
     let command = format!("install --from {} {CHOSEN}", node.path("from").display());
@@ -182,7 +182,7 @@ fn an_installation_that_is_killed_anywhere_leaves_whole_files_and_is_finished_by
 }
 
 #[test]
-fn a_removal_that_is_killed_anywhere_leaves_whole_files_and_is_finished_by_the_next() {
+fn a_removal_that_is_killed_at_any_point_leaves_complete_files_and_is_finished_by_the_next() {
     let node = partially_installed();
     node.install(CHOSEN).ended(0);
     copy(&node.path("root"), &node.path("template"));
@@ -226,7 +226,7 @@ fn the_error_of_an_unusable_destination_has_a_remedy() {
         machine.run("mount", &["-t", "tmpfs", "-o", options, "tmpfs", bin.to_str().unwrap()]);
     };
     mount("ro");
-    refused(&node, "", &["is on a read-only file system", "name a directory that can be written"]);
+    refused(&node, "", &["is on a read-only file system", "specify a writable directory"]);
     refused(&node, "--dry-run", &["is on a read-only file system"]);
     machine.run("umount", &[&bin]);
     mount("noexec");
@@ -251,7 +251,7 @@ fn a_source_that_does_not_run_here_replaces_nothing() {
     fs::write(node.source(), &content[..64]).unwrap();
     refused(&node, "", &["this node is"]);
     write_program(&node.source(), "#!/bin/sh\nkill -9 $$\n");
-    refused(&node, "", &["does not run as it should here", "signal: 9"]);
+    refused(&node, "", &["does not run correctly on this node", "signal: 9"]);
     assert_eq!(fs::read_to_string(node.bin("macvlan")).unwrap(), GO);
 }
 
@@ -272,7 +272,7 @@ fn a_newer_release_is_replaced_by_force_only() {
     let node = InstallFixture::new();
     write_program(&node.bin("macvlan"), "#!/bin/sh\necho silkrail-cni 99.0.0\n");
     let ran = node.install("").ended(3);
-    assert!(ran.stderr.contains("is of release 99.0.0") && ran.stderr.contains("--force"), "{ran:?}");
+    assert!(ran.stderr.contains("has release 99.0.0") && ran.stderr.contains("--force"), "{ran:?}");
     assert_eq!(node.names(), ["macvlan"]);
     node.install("--force").ended(0);
     assert!(version(&node.bin("macvlan")).unwrap());
@@ -326,7 +326,7 @@ fn a_file_changed_since_the_installation_is_kept_and_reported() {
     fs::remove_file(node.bin("macvlan")).unwrap();
     write_program(&node.bin("macvlan"), GO);
     let ran = node.uninstall("").ended(3);
-    assert!(ran.stdout.contains("somebody else changed it"), "{ran:?}");
+    assert!(ran.stdout.contains("it was changed after the installation"), "{ran:?}");
     assert_eq!(node.names(), ["macvlan"]);
 }
 

@@ -48,7 +48,7 @@ fn ipam_case_031_a_pods_new_sandbox_keeps_the_address_of_the_former() {
 }
 
 #[test]
-fn ipam_case_031_a_sandbox_that_lives_keeps_its_address() {
+fn ipam_case_031_a_running_sandbox_keeps_its_address() {
     let rail = RailNode::new();
     let call = rail.ipam(&pools(&["10.7.0.10-10.7.0.20"]));
     let first = ip(&of_pod(&call, "a", "11111111-1111").container("former").add().ok());

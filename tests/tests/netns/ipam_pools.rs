@@ -231,10 +231,10 @@ fn an_unreadable_file_is_reported_by_add_and_status_and_does_not_stop_del() {
     let rail = RailNode::new();
     let good = with_files(&rail, &[("good.yaml", &manifest("rail", "10.7.0.10"))]);
     good.add().ok();
-    let unreadable = with_pools(&with_files(&rail, &[("bad.yaml", "kind: [SpiderIPPool\n")]), &["other"]);
-    unreadable.clone().container("b").add().error(7).says(&["bad.yaml"]);
-    unreadable.status().error(50).says(&["bad.yaml"]);
-    unreadable.del().done();
+    let with_bad_file = with_pools(&with_files(&rail, &[("bad.yaml", "kind: [SpiderIPPool\n")]), &["other"]);
+    with_bad_file.clone().container("b").add().error(7).says(&["bad.yaml"]);
+    with_bad_file.status().error(50).says(&["bad.yaml"]);
+    with_bad_file.del().done();
     assert!(rail.node.snapshot().claims().is_empty());
 }
 

@@ -179,7 +179,7 @@ fn a_pods_new_sandbox_does_not_keep_an_address_of_a_pool_that_is_now_disabled() 
 fn a_requested_address_of_a_stale_attachment_is_allocated() {
     let rail = RailNode::new();
     let [call, ..] = requests(&rail.ipam(&rail_pool()), "10.7.0.15");
-    call.clone().container("dead").add().ok();
+    call.clone().container("stale").add().ok();
     let rail = rail.next_pod("a2");
     assert_eq!(ip(&call.container("new").pod(&rail.pod).add().ok()), "10.7.0.15");
 }

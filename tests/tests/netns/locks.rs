@@ -12,10 +12,10 @@ use testkit::{Answer, Call, wait_until};
 
 use silkrail_tests::{rail::RailNode, reboot::store};
 
-/// How long the lock stays with_lock_held while the call waits for it.
+/// How long the lock stays held while the call waits for it.
 const HELD: Duration = Duration::from_millis(300);
 
-/// Makes a call while a file's lock is with_lock_held, and releases the lock after the call has waited.
+/// Makes a call while a file's lock is held, and releases the lock after the call has waited.
 fn with_lock_held(file: &Path, call: impl FnOnce() -> Answer + Send) -> Answer {
     let lock = File::open(file).unwrap();
     lock.lock().unwrap();
@@ -42,10 +42,7 @@ fn attached() -> (RailNode, Call, PathBuf) {
     let log = rail.node.log_file("log");
     let call = rail.macvlan(&json!({"logFile": log}));
     call.add().ok();
-    assert!(
-        !fs::read_to_string(&log).unwrap_or_default().contains("waited"),
-        "no other process with_lock_held a lock"
-    );
+    assert!(!fs::read_to_string(&log).unwrap_or_default().contains("waited"), "no other process held a lock");
     (rail, call, log)
 }
 

@@ -13,7 +13,7 @@ fn case_048_a_name_that_is_taken_is_refused_and_its_link_untouched() {
     let before = rail.node.snapshot();
     let refusal = rail.macvlan(&json!({})).add().error(102);
     refusal.says(&["interface net1 already exists", "veth"]);
-    // No temporary link is left on either side, and no claim.
+    // Neither namespace has a temporary link, and no claim remains.
     rail.node.snapshot().assert_is(&before);
     rail.macvlan(&json!({})).del().done();
     rail.node.snapshot().assert_is(&before);

@@ -86,8 +86,8 @@ fn invariant_12_any_existing_route_is_kept_and_other_routes_are_added() {
     );
     cluster.is_as_before();
     let routes = rail.pod.routes("net1");
-    let made: Vec<_> = routes.iter().map(|route| route["dst"].as_str().unwrap()).collect();
-    assert_eq!(made, ["10.8.0.0/16", "fd00:8::/64"]);
+    let added: Vec<_> = routes.iter().map(|route| route["dst"].as_str().unwrap()).collect();
+    assert_eq!(added, ["10.8.0.0/16", "fd00:8::/64"]);
     assert_eq!(result["routes"], json!([{"dst": "10.8.0.0/16"}, {"dst": "fd00:8::/64"}]));
 }
 

@@ -51,13 +51,13 @@ fn invariant_8_a_log_file_that_is_a_pipe_does_not_block() {
 #[test]
 fn a_log_file_is_not_written_through_a_symbolic_link() {
     let rail = RailNode::new();
-    let (precious, link) = (rail.node.state_dir().with_file_name("p"), rail.node.log_file("l"));
-    fs::write(&precious, "precious").unwrap();
-    std::os::unix::fs::symlink(&precious, &link).unwrap();
+    let (protected, link) = (rail.node.state_dir().with_file_name("p"), rail.node.log_file("l"));
+    fs::write(&protected, "protected").unwrap();
+    std::os::unix::fs::symlink(&protected, &link).unwrap();
     rail.macvlan(&json!({"logFile": link})).add().ok();
-    assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+    assert_eq!(fs::read_to_string(&protected).unwrap(), "protected");
     // Nor through a directory that is a symbolic link.
-    let (dir, elsewhere) = (rail.node.log_file("dir"), precious.with_file_name("elsewhere"));
+    let (dir, elsewhere) = (rail.node.log_file("dir"), protected.with_file_name("elsewhere"));
     fs::create_dir(&elsewhere).unwrap();
     std::os::unix::fs::symlink(&elsewhere, &dir).unwrap();
     rail.macvlan(&json!({"logFile": dir.join("log")})).container("b").ifname("net2").add().ok();
@@ -67,12 +67,12 @@ fn a_log_file_is_not_written_through_a_symbolic_link() {
 #[test]
 fn a_log_file_outside_the_log_directory_is_not_written() {
     let rail = RailNode::new();
-    let precious = rail.node.state_dir().with_file_name("precious");
-    fs::write(&precious, "precious").unwrap();
+    let protected = rail.node.state_dir().with_file_name("protected");
+    fs::write(&protected, "protected").unwrap();
     let log = rail.node.log_file("log");
-    let around = log.with_file_name("..").join("..").join("..").join(precious.strip_prefix("/").unwrap());
-    assert_eq!(fs::read_to_string(&around).unwrap(), "precious");
-    for elsewhere in [precious.clone(), around, "/var/log".into(), "/var/logs".into()] {
+    let around = log.with_file_name("..").join("..").join("..").join(protected.strip_prefix("/").unwrap());
+    assert_eq!(fs::read_to_string(&around).unwrap(), "protected");
+    for elsewhere in [protected.clone(), around, "/var/log".into(), "/var/logs".into()] {
         let call = rail.macvlan(&json!({"logFile": elsewhere}));
         let answer = call.add();
         answer.ok();
@@ -80,7 +80,7 @@ fn a_log_file_outside_the_log_directory_is_not_written() {
         assert!(answer.stderr.contains("attached"), "it is logged to stderr: {answer:?}");
         call.del().done();
     }
-    assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+    assert_eq!(fs::read_to_string(&protected).unwrap(), "protected");
 }
 
 #[test]

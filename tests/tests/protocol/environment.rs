@@ -1,4 +1,4 @@
-//! Environment variables: which must be there and what they may say.
+//! Environment variables: required ones, and valid values.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
@@ -6,21 +6,21 @@ use crate::ProtocolFixture;
 
 #[test]
 fn case_001_add_names_the_variable_that_is_missing() {
-    let desk = ProtocolFixture::new();
-    for (_, call) in desk.each() {
+    let fixture = ProtocolFixture::new();
+    for (_, call) in fixture.each() {
         for variable in ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_PATH"] {
             let expected = format!("required env variables [{variable}] missing");
             assert_eq!(call.clone().without(variable).add().error(4).msg, expected);
             assert_eq!(call.clone().env(variable, "").add().error(4).msg, expected);
         }
     }
-    assert!(desk.is_untouched());
+    assert!(fixture.is_untouched());
 }
 
 #[test]
 fn case_002_add_names_all_missing_variables_in_order() {
-    let desk = ProtocolFixture::new();
-    for (_, call) in desk.each() {
+    let fixture = ProtocolFixture::new();
+    for (_, call) in fixture.each() {
         let refusal = call.without("CNI_PATH").without("CNI_IFNAME").without("CNI_NETNS").add().error(4);
         assert_eq!(refusal.msg, "required env variables [CNI_NETNS,CNI_IFNAME,CNI_PATH] missing");
     }
@@ -28,8 +28,8 @@ fn case_002_add_names_all_missing_variables_in_order() {
 
 #[test]
 fn case_003_a_container_id_with_other_characters_is_refused_with_its_value() {
-    let desk = ProtocolFixture::new();
-    for (_, call) in desk.each() {
+    let fixture = ProtocolFixture::new();
+    for (_, call) in fixture.each() {
         for id in ["some-%%container-id", "-begins-with-dash", "a/b", "../../etc", "a b", "ä"] {
             let refusal = call.clone().container(id).add().error(4);
             assert_eq!(
@@ -42,9 +42,9 @@ fn case_003_a_container_id_with_other_characters_is_refused_with_its_value() {
 }
 
 #[test]
-fn a_wrong_container_id_is_reported_before_what_is_missing() {
-    let desk = ProtocolFixture::new();
-    for (_, call) in desk.each() {
+fn an_invalid_container_id_is_reported_before_missing_variables() {
+    let fixture = ProtocolFixture::new();
+    for (_, call) in fixture.each() {
         let refusal = call.container("%").without("CNI_PATH").add().error(4);
         assert_eq!(refusal.msg, "invalid characters in containerID");
     }
@@ -52,8 +52,8 @@ fn a_wrong_container_id_is_reported_before_what_is_missing() {
 
 #[test]
 fn case_004_an_interface_name_has_at_most_15_bytes() {
-    let desk = ProtocolFixture::new();
-    for (_, call) in desk.each() {
+    let fixture = ProtocolFixture::new();
+    for (_, call) in fixture.each() {
         let refusal = call.clone().ifname("a123456789abcdef").add().error(4);
         assert_eq!(refusal.msg, "interface name is too long");
         assert_eq!(refusal.details, "interface name should be less than 16 characters");
@@ -62,9 +62,9 @@ fn case_004_an_interface_name_has_at_most_15_bytes() {
 }
 
 #[test]
-fn case_005_an_interface_name_must_be_one_the_kernel_takes() {
-    let desk = ProtocolFixture::new();
-    for (_, call) in desk.each() {
+fn case_005_an_interface_name_must_be_valid_for_the_kernel() {
+    let fixture = ProtocolFixture::new();
+    for (_, call) in fixture.each() {
         for dots in [".", ".."] {
             assert_eq!(call.clone().ifname(dots).add().error(4).msg, "interface name is . or ..");
         }
@@ -77,8 +77,8 @@ fn case_005_an_interface_name_must_be_one_the_kernel_takes() {
 
 #[test]
 fn case_018_unknown_arguments_need_ignore_unknown() {
-    let desk = ProtocolFixture::new();
-    for (plugin, call) in desk.each() {
+    let fixture = ProtocolFixture::new();
+    for (plugin, call) in fixture.each() {
         let add = |args: &str| call.clone().args(args).add();
         assert_eq!(add("FOO=1").error(4).msg, "ARGS: unknown args [\"FOO=1\"]");
         assert_eq!(add("IgnoreUnknown=false;FOO=1").error(4).msg, "ARGS: unknown args [\"FOO=1\"]");
@@ -92,9 +92,9 @@ fn case_018_unknown_arguments_need_ignore_unknown() {
 }
 
 #[test]
-fn del_goes_on_whatever_the_arguments_are() {
-    let desk = ProtocolFixture::new();
-    for (_, call) in desk.each() {
+fn del_ignores_invalid_arguments() {
+    let fixture = ProtocolFixture::new();
+    for (_, call) in fixture.each() {
         for args in ["FOO=1", "A=B=C", ";;;", "IgnoreUnknown=perhaps"] {
             call.clone().args(args).del().done();
         }
@@ -102,10 +102,10 @@ fn del_goes_on_whatever_the_arguments_are() {
 }
 
 #[test]
-fn a_variable_that_is_no_utf_8_is_refused_by_name() {
-    let desk = ProtocolFixture::new();
+fn a_variable_that_is_not_utf_8_is_refused_by_name() {
+    let fixture = ProtocolFixture::new();
     let bytes = OsStr::from_bytes(b"a\xff\xfe");
-    for (_, call) in desk.each() {
+    for (_, call) in fixture.each() {
         for variable in
             ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_ARGS", "CNI_PATH", "CNI_NETNS_OVERRIDE"]
         {
@@ -118,8 +118,8 @@ fn a_variable_that_is_no_utf_8_is_refused_by_name() {
 
 #[test]
 fn a_very_long_container_id_is_refused_and_the_longest_accepted() {
-    let desk = ProtocolFixture::new();
-    for (_, call) in desk.each() {
+    let fixture = ProtocolFixture::new();
+    for (_, call) in fixture.each() {
         call.clone()
             .container(&"a".repeat(201))
             .add()

@@ -1,9 +1,9 @@
-//! What ADD of macvlan prints, byte for byte, in each version.
+//! The exact output of ADD of macvlan, in each version.
 
 use serde_json::json;
 use testkit::{Observe, TestNode};
 
-/// The version and what is printed.
+/// Versions, each with the expected output.
 const GOLDEN: [(&str, &str); 7] = [
     ("0.1.0", include_str!("golden/0.1.0.json")),
     ("0.2.0", include_str!("golden/0.2.0.json")),

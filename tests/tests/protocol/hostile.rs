@@ -1,33 +1,33 @@
-//! Input that nobody sends by accident.
+//! Malicious input.
 
 use serde_json::json;
 
-use crate::{ProtocolFixture, is_understood, valid, with};
+use crate::{ProtocolFixture, assert_understood, valid, with};
 
 #[test]
 fn ten_megabytes_of_a_valid_configuration_are_read() {
-    let desk = ProtocolFixture::new();
-    for (plugin, call) in desk.each() {
+    let fixture = ProtocolFixture::new();
+    for (plugin, call) in fixture.each() {
         let long = with(plugin, "comment", json!("x".repeat(10 << 20)));
-        is_understood(plugin, &call.conf(&long).status());
+        assert_understood(plugin, &call.conf(&long).status());
     }
 }
 
 #[test]
 fn ten_megabytes_of_anything_else_are_refused() {
-    let desk = ProtocolFixture::new();
-    for (_, call) in desk.each() {
+    let fixture = ProtocolFixture::new();
+    for (_, call) in fixture.each() {
         for byte in [b' ', b'[', b'{', b'"', 0, 0xff] {
             call.clone().stdin(vec![byte; 10 << 20]).add().error(6);
         }
     }
-    assert!(desk.is_untouched());
+    assert!(fixture.is_untouched());
 }
 
 #[test]
 fn json_that_is_nested_deeply_does_not_exhaust_the_stack() {
-    let desk = ProtocolFixture::new();
-    for (plugin, call) in desk.each() {
+    let fixture = ProtocolFixture::new();
+    for (plugin, call) in fixture.each() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         for key in ["comment", "ipam", "prevResult", "runtimeConfig"] {
             let conf = valid(plugin).to_string();
@@ -38,20 +38,20 @@ fn json_that_is_nested_deeply_does_not_exhaust_the_stack() {
 }
 
 #[test]
-fn a_key_that_is_there_twice_counts_once_more() {
-    let desk = ProtocolFixture::new();
+fn the_last_of_two_equal_keys_is_used() {
+    let fixture = ProtocolFixture::new();
     let stdin =
         r#"{"cniVersion": "1.1.0", "name": "a/b", "name": "rail", "type": "macvlan", "master": "lo"}"#;
-    desk.call("macvlan").stdin(stdin).status().done();
+    fixture.call("macvlan").stdin(stdin).status().done();
 }
 
 #[test]
 fn names_that_would_leave_the_state_directory_are_refused() {
-    let desk = ProtocolFixture::new();
-    for (plugin, call) in desk.each() {
+    let fixture = ProtocolFixture::new();
+    for (plugin, call) in fixture.each() {
         for dir in ["relative", "../up", "/run/../etc", ""] {
             let answer = call.clone().conf(&with(plugin, "stateDir", json!(dir))).verb("DEL");
-            // The empty text is as good as none.
+            // The empty string is equivalent to an absent key.
             if !dir.is_empty() {
                 answer.error(7).says(&["stateDir", dir]);
             }
@@ -60,10 +60,10 @@ fn names_that_would_leave_the_state_directory_are_refused() {
 }
 
 #[test]
-fn invariant_7_a_plugin_that_cannot_write_its_answer_fails() {
-    let desk = ProtocolFixture::new();
-    for (plugin, _) in desk.each() {
-        let script = format!("CNI_COMMAND=VERSION {}/{plugin} >/dev/full", desk.binaries.dir().display());
+fn invariant_7_a_plugin_that_cannot_write_its_result_fails() {
+    let fixture = ProtocolFixture::new();
+    for (plugin, _) in fixture.each() {
+        let script = format!("CNI_COMMAND=VERSION {}/{plugin} >/dev/full", fixture.binaries.dir().display());
         let status = std::process::Command::new("sh").args(["-c", &script]).status().unwrap();
         assert_eq!(status.code(), Some(1));
     }

@@ -1,4 +1,4 @@
-//! The protocol: what every plugin answers to an environment and a configuration.
+//! The protocol: the result of every plugin for an environment and a configuration.
 //!
 //! Numbered cases are the same for every plugin; a failure names the plugin.
 
@@ -24,8 +24,8 @@ use silkrail_tests::machine::has_vf;
 /// Every plugin whose protocol is tested.
 const PLUGINS: [&str; 5] = ["macvlan", "ipvlan", "sriov", "rdma", "silkrail-ipam"];
 
-/// Those that say what they are when `CNI_COMMAND` is not set; for the others that is an error.
-const SPEAKING: [&str; 3] = ["macvlan", "ipvlan", "silkrail-ipam"];
+/// Those that print their versions when `CNI_COMMAND` is not set; for the others that is an error.
+const WITH_ABOUT: [&str; 3] = ["macvlan", "ipvlan", "silkrail-ipam"];
 
 /// Every version, oldest first.
 const VERSIONS: [&str; 7] = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
@@ -54,7 +54,7 @@ impl ProtocolFixture {
         })
     }
 
-    /// Whether any plugin has left anything.
+    /// Whether no plugin has left a file.
     fn is_untouched(&self) -> bool {
         is_empty(self.state.path())
     }
@@ -76,9 +76,9 @@ fn valid(plugin: &str) -> Value {
     })
 }
 
-/// The answer to STATUS says that the whole configuration was understood.
-fn is_understood(plugin: &str, answer: &Answer) {
-    // This one can do without any key, but not without RDMA; and the other looks for a VF last.
+/// Checks by the result of STATUS that the whole configuration was accepted.
+fn assert_understood(plugin: &str, answer: &Answer) {
+    // rdma needs no key, but a node with RDMA; sriov checks for VFs last.
     if plugin == "rdma" && !Path::new("/sys/class/infiniband").exists() {
         answer.error(50).says(&["this node has no RDMA"]);
     } else if plugin == "sriov" && !has_vf() {

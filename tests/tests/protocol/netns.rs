@@ -1,4 +1,4 @@
-//! `CNI_NETNS`: the plugin's own namespace, and things that are none.
+//! `CNI_NETNS`: the plugin's own namespace, and files that are not namespaces.
 
 use serde_json::json;
 use testkit::{Observe, TestNode};
@@ -9,7 +9,7 @@ use crate::{ProtocolFixture, with};
 const INTERFACE_PLUGINS: [&str; 2] = ["macvlan", "ipvlan"];
 
 #[test]
-fn case_016_the_plugins_own_namespace_is_refused_and_nothing_is_made() {
+fn case_016_the_plugins_own_namespace_is_refused_and_nothing_is_created() {
     let node = TestNode::new();
     let before = node.snapshot();
     for plugin in INTERFACE_PLUGINS {
@@ -23,7 +23,7 @@ fn case_016_the_plugins_own_namespace_is_refused_and_nothing_is_made() {
 }
 
 #[test]
-fn case_016_the_override_allows_the_own_namespace() {
+fn case_016_the_override_allows_the_plugins_own_namespace() {
     let node = TestNode::new();
     let switch = node.pod("switch");
     node.cable("rail0", &switch, "port0");
@@ -44,14 +44,14 @@ fn case_016_the_override_allows_the_own_namespace() {
 }
 
 #[test]
-fn a_namespace_that_is_none_is_refused_with_its_path() {
-    let desk = ProtocolFixture::new();
+fn an_invalid_namespace_is_refused_with_its_path() {
+    let fixture = ProtocolFixture::new();
     for plugin in INTERFACE_PLUGINS {
         for path in ["/nonexistent/netns", "/proc/self/status", "/", "/dev/null", "relative"] {
-            let refusal = desk.call(plugin).env("CNI_NETNS", path).add().error(8);
+            let refusal = fixture.call(plugin).env("CNI_NETNS", path).add().error(8);
             refusal.says(&[path]);
             assert!(refusal.details.contains("CNI_NETNS must be the path of"), "{refusal:?}");
         }
     }
-    assert!(desk.is_untouched());
+    assert!(fixture.is_untouched());
 }

@@ -5,7 +5,7 @@ use testkit::Call;
 
 use crate::{ProtocolFixture, valid};
 
-/// What a key's value should be.
+/// The type of a key's value.
 #[derive(Clone, Copy)]
 enum ExpectedType {
     Text,
@@ -95,7 +95,7 @@ const IPAM: [(&str, ExpectedType); 19] = [
     ("ipam/nodeName", ExpectedType::Text),
 ];
 
-/// What Go marshals as `null` where it has nothing, though no plugin here reads it as a value of its own.
+/// Keys that Go marshals as `null` if they are empty, and that no plugin here reads as a separate value.
 const OBJECTS: [(&str, ExpectedType); 6] = [
     ("args", ExpectedType::Object),
     ("args/cni", ExpectedType::Object),
@@ -107,41 +107,40 @@ const OBJECTS: [(&str, ExpectedType); 6] = [
 
 #[test]
 fn macvlan_names_key_and_value_of_a_wrong_type() {
-    let desk = ProtocolFixture::new();
-    refuses_wrong_types("macvlan", &desk.call("macvlan"), &[&COMMON[..], &LINKS, &MACVLAN].concat());
-    assert!(desk.is_untouched());
+    let fixture = ProtocolFixture::new();
+    refuses_wrong_types("macvlan", &fixture.call("macvlan"), &[&COMMON[..], &LINKS, &MACVLAN].concat());
+    assert!(fixture.is_untouched());
 }
 
 #[test]
 fn ipvlan_names_key_and_value_of_a_wrong_type() {
-    let desk = ProtocolFixture::new();
-    refuses_wrong_types("ipvlan", &desk.call("ipvlan"), &[&COMMON[..], &LINKS, &IPVLAN].concat());
-    assert!(desk.is_untouched());
+    let fixture = ProtocolFixture::new();
+    refuses_wrong_types("ipvlan", &fixture.call("ipvlan"), &[&COMMON[..], &LINKS, &IPVLAN].concat());
+    assert!(fixture.is_untouched());
 }
 
 #[test]
 fn sriov_names_key_and_value_of_a_wrong_type() {
-    let desk = ProtocolFixture::new();
-    // The IPAM plugin's part is read when it is called, and the result's `dns` is the IPAM plugin's.
+    let fixture = ProtocolFixture::new();
+    // sriov reads `ipam` when it calls the IPAM plugin, and takes `dns` from its result.
     let common = COMMON.iter().filter(|(key, _)| !key.starts_with("ipam") && *key != "dns");
-    refuses_wrong_types("sriov", &desk.call("sriov"), &common.chain(&SRIOV).copied().collect::<Vec<_>>());
-    assert!(desk.is_untouched());
+    refuses_wrong_types("sriov", &fixture.call("sriov"), &common.chain(&SRIOV).copied().collect::<Vec<_>>());
+    assert!(fixture.is_untouched());
 }
 
 #[test]
 fn silkrail_ipam_names_key_and_value_of_a_wrong_type() {
-    let desk = ProtocolFixture::new();
-    // An IPAM plugin is called with a whole configuration of which these are not its own.
-    let not_its_own = ["ipam/type", "logLevel", "logFile", "dns"];
-    let keys: Vec<_> =
-        COMMON.iter().chain(&IPAM).filter(|(key, _)| !not_its_own.contains(key)).copied().collect();
-    refuses_wrong_types("silkrail-ipam", &desk.call("silkrail-ipam"), &keys);
-    assert!(desk.is_untouched());
+    let fixture = ProtocolFixture::new();
+    // An IPAM plugin is called with the whole configuration, and does not read these keys.
+    let unread = ["ipam/type", "logLevel", "logFile", "dns"];
+    let keys: Vec<_> = COMMON.iter().chain(&IPAM).filter(|(key, _)| !unread.contains(key)).copied().collect();
+    refuses_wrong_types("silkrail-ipam", &fixture.call("silkrail-ipam"), &keys);
+    assert!(fixture.is_untouched());
 }
 
 #[test]
-fn null_says_what_an_absent_key_says() {
-    let desk = ProtocolFixture::new();
+fn null_is_equivalent_to_an_absent_key() {
+    let fixture = ProtocolFixture::new();
     let tables: [(&str, Vec<(&str, ExpectedType)>); 4] = [
         ("macvlan", [&COMMON[..], &LINKS, &MACVLAN, &OBJECTS].concat()),
         ("ipvlan", [&COMMON[..], &LINKS, &IPVLAN, &OBJECTS].concat()),
@@ -149,43 +148,43 @@ fn null_says_what_an_absent_key_says() {
         ("silkrail-ipam", [&COMMON[..], &IPAM, &OBJECTS].concat()),
     ];
     for (plugin, keys) in tables {
-        // Without a stateDir, it would be the machine's own.
+        // Without stateDir, the plugin would use the machine's state directory.
         for (path, _) in keys.into_iter().filter(|(path, _)| *path != "stateDir") {
             let (null, absent) = (put(plugin, path, Value::Null), without(plugin, path));
             assert_ne!(null, absent, "{path}");
             for verb in ["ADD", "DEL", "STATUS"] {
-                let said = |conf: &Value| desk.call(plugin).conf(conf).verb(verb).stdout;
-                assert_eq!(said(&null), said(&absent), "{plugin}: {verb} with {path}");
+                let stdout = |conf: &Value| fixture.call(plugin).conf(conf).verb(verb).stdout;
+                assert_eq!(stdout(&null), stdout(&absent), "{plugin}: {verb} with {path}");
             }
         }
     }
 }
 
-/// Any wrong value, with ADD: exit code 1 and one error object.
+/// Checks that ADD refuses every value of a wrong type with exit code 1 and one error object.
 fn refuses_wrong_types(plugin: &str, call: &Call, keys: &[(&str, ExpectedType)]) {
     for (path, is) in keys {
-        for value in wrong(*is) {
+        for value in wrong_values(*is) {
             println!("{plugin}: {path} = {value}");
             let conf = put(plugin, path, value.clone());
             let refusal = call.clone().conf(&conf).add().refusal();
             let key = path.rsplit('/').next().unwrap();
-            // The reading of versions comes first and has codes of its own.
+            // Versions are read first and have their own error codes.
             assert!(matches!(refusal.code, 1 | 6 | 7), "{refusal:?}");
             refusal.says(&[key]);
-            assert!(names(&refusal.msg, &value), "value {value}: {refusal:?}");
+            assert!(has_value(&refusal.msg, &value), "value {value}: {refusal:?}");
         }
     }
 }
 
-/// Whether a message has the value, or the one item of it that is wrong, however it is quoted.
-fn names(msg: &str, value: &Value) -> bool {
+/// Whether a message has the value, or its first item, in any quoting.
+fn has_value(msg: &str, value: &Value) -> bool {
     let bare = |text: &str| text.replace(['"', '\\'], "");
     let item = value.as_array().and_then(|list| list.first()).unwrap_or(value);
     [value, item].iter().any(|value| bare(msg).contains(&bare(&value.to_string())))
 }
 
-/// Values of another type. `null` is none: it is the same as absent.
-fn wrong(is: ExpectedType) -> Vec<Value> {
+/// Values of another type, except `null`, which is equivalent to an absent key.
+fn wrong_values(is: ExpectedType) -> Vec<Value> {
     match is {
         ExpectedType::Text => vec![json!(7), json!(true), json!(["a"]), json!({"a": 1})],
         ExpectedType::Number => {
@@ -198,7 +197,7 @@ fn wrong(is: ExpectedType) -> Vec<Value> {
     }
 }
 
-/// The valid configuration with a value at a path, and what the value needs to be looked at.
+/// The valid configuration with a value at a path, and with the keys that make the plugin read it.
 fn put(plugin: &str, path: &str, value: Value) -> Value {
     let mut conf = valid(plugin);
     if plugin == "sriov" {

@@ -1,28 +1,28 @@
-//! Verbs, and the versions that have them.
+//! Operations, and the versions that have them.
 
 use serde_json::{Value, json};
 use testkit::Call;
 
-use crate::{ProtocolFixture, SPEAKING, VERSIONS, is_understood, with};
+use crate::{ProtocolFixture, VERSIONS, WITH_ABOUT, assert_understood, with};
 
 #[test]
-fn case_006_an_unknown_verb_is_named() {
-    let desk = ProtocolFixture::new();
-    for (_, call) in desk.each() {
+fn case_006_an_unknown_operation_is_named() {
+    let fixture = ProtocolFixture::new();
+    for (_, call) in fixture.each() {
         for verb in ["NOPE", "add", "ADD ", "DELETE"] {
             assert_eq!(call.verb(verb).error(4).msg, format!("unknown CNI_COMMAND: {verb}"));
         }
-        // It is found out only after the configuration was read.
+        // The plugin reads the configuration first.
         call.stdin("").verb("NOPE").error(6);
     }
 }
 
 #[test]
-fn case_007_without_a_verb_a_plugin_says_what_it_is() {
-    let desk = ProtocolFixture::new();
-    for (plugin, call) in desk.each() {
+fn case_007_without_an_operation_a_plugin_prints_its_versions() {
+    let fixture = ProtocolFixture::new();
+    for (plugin, call) in fixture.each() {
         let answer = call.call();
-        if SPEAKING.contains(&plugin) {
+        if WITH_ABOUT.contains(&plugin) {
             answer.done();
             let lines: Vec<_> = answer.stderr.lines().collect();
             assert!(lines[0].starts_with(&format!("CNI {plugin} plugin ")), "{lines:?}");
@@ -35,11 +35,11 @@ fn case_007_without_a_verb_a_plugin_says_what_it_is() {
 
 #[test]
 fn case_008_version_needs_no_environment_and_reads_no_input() {
-    let desk = ProtocolFixture::new();
-    for (plugin, _) in desk.each() {
+    let fixture = ProtocolFixture::new();
+    for (plugin, _) in fixture.each() {
         let bare = ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_PATH", "PATH"]
             .into_iter()
-            .fold(Call::new(&desk.binaries, plugin), Call::without);
+            .fold(Call::new(&fixture.binaries, plugin), Call::without);
         for stdin in ["", "{{{", "{\"cniVersion\": \"9.9.9\"}"] {
             let answer = bare.clone().stdin(stdin).verb("VERSION");
             assert_eq!(answer.ok(), json!({"cniVersion": "1.1.0", "supportedVersions": VERSIONS}));
@@ -49,9 +49,9 @@ fn case_008_version_needs_no_environment_and_reads_no_input() {
 }
 
 #[test]
-fn case_013_a_version_that_has_no_such_verb_is_refused() {
-    let desk = ProtocolFixture::new();
-    for (plugin, call) in desk.each() {
+fn case_013_an_operation_that_the_version_lacks_is_refused() {
+    let fixture = ProtocolFixture::new();
+    for (plugin, call) in fixture.each() {
         for (verb, old) in [("CHECK", "0.3.1"), ("GC", "1.0.0"), ("STATUS", "1.0.0")] {
             let refusal = call.clone().conf(&with(plugin, "cniVersion", json!(old))).verb(verb).error(1);
             assert_eq!(refusal.msg, format!("config version does not allow {verb}"));
@@ -61,8 +61,8 @@ fn case_013_a_version_that_has_no_such_verb_is_refused() {
 
 #[test]
 fn case_015_gc_requires_the_path_and_nothing_else() {
-    let desk = ProtocolFixture::new();
-    for (plugin, call) in desk.each() {
+    let fixture = ProtocolFixture::new();
+    for (plugin, call) in fixture.each() {
         let call = ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"].into_iter().fold(call, Call::without);
         let conf = with(plugin, "cni.dev/valid-attachments", json!([]));
         let call = call.conf(&conf);
@@ -73,21 +73,21 @@ fn case_015_gc_requires_the_path_and_nothing_else() {
 }
 
 #[test]
-fn gc_knows_the_list_by_its_former_name() {
-    let desk = ProtocolFixture::new();
-    for (plugin, call) in desk.each() {
+fn gc_accepts_the_former_name_of_the_list() {
+    let fixture = ProtocolFixture::new();
+    for (plugin, call) in fixture.each() {
         call.conf(&with(plugin, "cni.dev/attachments", json!([]))).gc().done();
     }
 }
 
 #[test]
-fn gc_takes_null_for_an_empty_list_as_go_writes_it() {
-    let desk = ProtocolFixture::new();
+fn gc_reads_null_as_an_empty_list() {
+    let fixture = ProtocolFixture::new();
     for list in ["cni.dev/valid-attachments", "cni.dev/attachments"] {
-        for (plugin, call) in desk.each() {
+        for (plugin, call) in fixture.each() {
             call.conf(&with(plugin, list, Value::Null)).gc().done();
         }
-        let ipam = desk.call("silkrail-ipam");
+        let ipam = fixture.call("silkrail-ipam");
         ipam.add().ok();
         ipam.clone().conf(&with("silkrail-ipam", list, Value::Null)).gc().done();
         ipam.check().error(103);
@@ -95,9 +95,9 @@ fn gc_takes_null_for_an_empty_list_as_go_writes_it() {
 }
 
 #[test]
-fn gc_keeps_what_either_of_the_two_lists_names() {
-    let desk = ProtocolFixture::new();
-    let ipam = desk.call("silkrail-ipam");
+fn gc_keeps_the_attachments_of_either_list() {
+    let fixture = ProtocolFixture::new();
+    let ipam = fixture.call("silkrail-ipam");
     ipam.add().ok();
     let mut conf = with("silkrail-ipam", "cni.dev/valid-attachments", Value::Null);
     conf["cni.dev/attachments"] = json!([{"containerID": "c0ffee", "ifname": "net1"}]);
@@ -106,18 +106,18 @@ fn gc_keeps_what_either_of_the_two_lists_names() {
 }
 
 #[test]
-fn gc_without_a_list_is_refused_and_does_not_take_everything_back() {
-    let desk = ProtocolFixture::new();
-    let ipam = desk.call("silkrail-ipam");
+fn gc_without_a_list_is_refused_and_reverts_nothing() {
+    let fixture = ProtocolFixture::new();
+    let ipam = fixture.call("silkrail-ipam");
     ipam.add().ok();
     ipam.gc().error(7).says(&["cni.dev/valid-attachments"]);
     ipam.check().done();
 }
 
 #[test]
-fn gc_refuses_a_list_it_does_not_understand() {
-    let desk = ProtocolFixture::new();
-    for (plugin, call) in desk.each() {
+fn gc_refuses_an_invalid_list() {
+    let fixture = ProtocolFixture::new();
+    for (plugin, call) in fixture.each() {
         for list in [
             json!("all"),
             json!([7]),
@@ -132,24 +132,24 @@ fn gc_refuses_a_list_it_does_not_understand() {
 
 #[test]
 fn status_of_a_valid_configuration_is_success_and_prints_nothing() {
-    let desk = ProtocolFixture::new();
-    for (plugin, call) in desk.each() {
+    let fixture = ProtocolFixture::new();
+    for (plugin, call) in fixture.each() {
         let bare = ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"].into_iter().fold(call, Call::without);
-        is_understood(plugin, &bare.status());
+        assert_understood(plugin, &bare.status());
     }
 }
 
 #[test]
-fn a_plugin_answers_to_its_name_with_the_project_before_it() {
-    let desk = ProtocolFixture::new();
-    for (plugin, _) in desk.each() {
+fn a_plugin_can_be_called_by_its_prefixed_name() {
+    let fixture = ProtocolFixture::new();
+    for (plugin, _) in fixture.each() {
         let alias =
             if plugin.starts_with("silkrail-") { "spiderpool".into() } else { format!("silkrail-{plugin}") };
-        let link = desk.binaries.dir().join(&alias);
+        let link = fixture.binaries.dir().join(&alias);
         if !link.exists() {
-            std::fs::hard_link(desk.binaries.dir().join(plugin), link).unwrap();
+            std::fs::hard_link(fixture.binaries.dir().join(plugin), link).unwrap();
         }
-        let versions: Value = Call::new(&desk.binaries, &alias).verb("VERSION").ok();
+        let versions: Value = Call::new(&fixture.binaries, &alias).verb("VERSION").ok();
         assert_eq!(versions["cniVersion"], "1.1.0");
     }
 }

@@ -1,4 +1,4 @@
-//! The units under a systemd of their own, over this machine's files.
+//! The units under a separate systemd, over this machine's files.
 
 use std::{
     fs,
@@ -11,9 +11,9 @@ use std::{
 
 use silkrail_tests::{cli, conf, daemon};
 
-use super::{CHECK, DAEMON, GOVERNOR, NODE, is_let_in};
+use super::{CHECK, DAEMON, GOVERNOR, NODE, is_authenticated};
 
-/// What stands for the targets that the units are ordered by.
+/// Empty units for the targets that the units are ordered by.
 const TARGETS: [&str; 7] = [
     "sysinit.target",
     "basic.target",
@@ -27,14 +27,14 @@ const TARGETS: [&str; 7] = [
 const START: &str = "[Unit]
 Wants=look.service silkrail-node.service silkraild.service silkrail-check.service\n";
 
-const LOOK: &str = "[Unit]
+const LOOK_SERVICE: &str = "[Unit]
 DefaultDependencies=no
 [Service]
 Type=oneshot
 ExecStart=/usr/local/bin/look
 StandardError=file:/out/look.log\n";
 
-/// A systemd that ends with this value, and what its units have written.
+/// A systemd that is killed when this value is dropped, and the directory that its units write to.
 struct BootedSystemd {
     dir: tempfile::TempDir,
     systemd: Child,
@@ -66,7 +66,7 @@ impl BootedSystemd {
         unit("governor.conf", &governor);
         fs::create_dir(below("units/governor-probe.service.d")).unwrap();
         unit("governor-probe.service.d/governor.conf", &without_program(&governor));
-        unit("look.service", LOOK);
+        unit("look.service", LOOK_SERVICE);
         let probes = [
             (NODE, "node-probe"),
             (DAEMON, "daemon-probe"),
@@ -87,11 +87,11 @@ impl BootedSystemd {
         Self { systemd: systemd.unwrap(), dir }
     }
 
-    /// Waits until its units were looked at.
-    fn is_done(&self) {
+    /// Waits until the script `look` has finished.
+    fn wait(&self) {
         let deadline = Instant::now() + Duration::from_secs(120);
-        while !self.dir.path().join("out/looked").exists() {
-            assert!(Instant::now() < deadline, "systemd does not start, or: {}", self.out("look.log"));
+        while !self.dir.path().join("out/done").exists() {
+            assert!(Instant::now() < deadline, "systemd did not start, or: {}", self.out("look.log"));
             thread::sleep(Duration::from_millis(50));
         }
     }
@@ -105,7 +105,7 @@ impl Drop for BootedSystemd {
     fn drop(&mut self) {
         let _ = self.systemd.kill();
         let _ = self.systemd.wait();
-        // Its mounts went with it; its cgroups do not, and are empty when the last of its processes is gone.
+        // Its mounts are gone; its cgroups remain, and are empty after its last process has exited.
         let own = format!("silkrail-units-{}", self.systemd.id());
         let remove = "mount -t cgroup2 none \"$0\"; cd \"$0\"
             for i in $(seq 100); do [ -d \"$1\" ] || exit 0; find \"$1\" -depth -type d -exec rmdir {} + 2>/dev/null; sleep 0.1; done";
@@ -114,14 +114,14 @@ impl Drop for BootedSystemd {
     }
 }
 
-/// A unit with the probe in place of its program: it writes to `/out`, and that is all it may do more.
+/// A unit with the probe in place of its program. The only additional permission is to write to `/out`.
 fn with_probe(unit: &str, probe: &str) -> String {
     let service =
         format!("[Service]\nType=oneshot\nExecStart=/usr/local/bin/probe {probe}\nReadWritePaths=/out\n");
     without_program(unit).replace("[Service]\n", &service)
 }
 
-/// What a unit's program may do.
+/// The unit without its program: the permissions only.
 fn without_program(unit: &str) -> String {
     let kept = |line: &&str| {
         !["ExecStart", "Restart", "Type=", "RemainAfterExit"].iter().any(|key| line.starts_with(key))
@@ -130,9 +130,9 @@ fn without_program(unit: &str) -> String {
 }
 
 #[test]
-fn the_units_programs_do_their_work_and_cannot_do_more() {
+fn the_programs_of_the_units_work_and_have_no_other_permission() {
     let booted = BootedSystemd::new();
-    booted.is_done();
+    booted.wait();
     for unit in [NODE, DAEMON, CHECK] {
         let name = unit.rsplit('/').next().unwrap();
         assert_eq!(
@@ -145,8 +145,8 @@ fn the_units_programs_do_their_work_and_cannot_do_more() {
     assert!(booted.out("ready.json").contains("\"vfs\": 0"), "{}", booted.out("ready.json"));
     assert!(booted.out("metrics").contains(" 200 "), "{}", booted.out("metrics"));
     for client in ["client", "client-of-root"] {
-        let said = booted.out(client);
-        assert!(is_let_in(&said), "{said}");
+        let output = booted.out(client);
+        assert!(is_authenticated(&output), "{output}");
     }
     let status = booted.out("silkrail-check.service.status");
     let roots = booted.out("root.status");
@@ -154,12 +154,12 @@ fn the_units_programs_do_their_work_and_cannot_do_more() {
         assert!(status.contains(line) && roots.contains(line), "{status}{roots}");
     }
     assert!(!status.contains("Uid:\t0") && roots.contains("Uid:\t0"), "{status}{roots}");
-    assert!(booted.out("late").contains("net:["), "the daemon sees a pod that came later");
+    assert!(booted.out("late").contains("net:["), "the daemon sees a pod that was started later");
 
     let can = |probe: &str, what: &str| {
-        let told = booted.out(probe);
+        let text = booted.out(probe);
         let verdict =
-            told.lines().find_map(|line| line.strip_suffix(what)).unwrap_or_else(|| panic!("{what}: {told}"));
+            text.lines().find_map(|line| line.strip_suffix(what)).unwrap_or_else(|| panic!("{what}: {text}"));
         verdict == "can "
     };
     let enter = "nsenter --net=/run/netns/pod true";
@@ -178,29 +178,29 @@ fn the_units_programs_do_their_work_and_cannot_do_more() {
         !can("check-probe", "cat /etc/silkrail/check.token")
             && can("check-probe", "cat /run/credentials/check-probe.service/check.token")
     );
-    assert!(can("governor-probe", "cat /etc/silkrail/check.token"), "SECURITY.md says what root reads");
+    assert!(can("governor-probe", "cat /etc/silkrail/check.token"), "root reads it, see SECURITY.md");
     for probe in ["node-probe", "daemon-probe", "check-probe", "governor-probe"] {
         assert!(!can(probe, "unshare --user true"), "{probe}");
     }
-    // Root writes these without a capability: by each it is more than the unit lets it be.
-    let kernels = [
+    // Root can write these without a capability: each would exceed the permissions of the unit.
+    let kernel_files = [
         "touch /dev/x",
         "opens /proc/sys/kernel/core_pattern",
         "opens /proc/sysrq-trigger",
         "opens /sys/bus/pci/drivers_probe",
     ];
-    for what in kernels {
-        // A kernel without the key has no file for it.
+    for what in kernel_files {
+        // Kernels without SysRq support have no such file.
         assert_eq!(
-            can("anybody", what),
-            what != kernels[2] || Path::new("/proc/sysrq-trigger").exists(),
+            can("unconfined", what),
+            what != kernel_files[2] || Path::new("/proc/sysrq-trigger").exists(),
             "{what}"
         );
         for probe in ["daemon-probe", "check-probe", "governor-probe"] {
             assert!(!can(probe, what), "{probe}: {what}");
         }
     }
-    assert!(can("node-probe", kernels[3]), "VFs are bound by it");
+    assert!(can("node-probe", kernel_files[3]), "it binds VFs");
     let governor = "sets /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
     assert!(can("governor-probe", governor) && can("governor-probe", "opens /dev/null"));
     assert!(!can("daemon-probe", governor) && !can("check-probe", governor));

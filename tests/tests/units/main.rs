@@ -1,4 +1,4 @@
-//! The systemd units: they may do what their programs do, and little else.
+//! The systemd units: they permit the operations of their programs, and little else.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -20,7 +20,7 @@ const CHECK: &str = "node/silkrail-check.service";
 const GOVERNOR: &str = "node/silkrail-check-governor.conf";
 const DAEMON: &str = "silkraild/silkraild.service";
 
-/// Nobody's user and group.
+/// The UID and GID of `nobody`.
 const NOBODY: &str = "65534";
 
 /// The values of a key of a unit.
@@ -34,29 +34,25 @@ fn run(command: &mut Command) -> Output {
     command.stdin(Stdio::null()).output().unwrap()
 }
 
-fn said(output: &Output) -> String {
+fn text_of(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|stream| String::from_utf8_lossy(stream).into_owned()).concat()
 }
 
-/// What systemd thinks of a unit, of which 100 is the worst, and whether it is no worse than that.
-fn is_at_most(unit: &Path, ceiling: u32) {
+/// Checks that the exposure level of `systemd-analyze security`, from 0 (best) to 100, is at most the ceiling.
+fn assert_exposure(unit: &Path, ceiling: u32) {
     let threshold = format!("--threshold={ceiling}");
-    let judged =
+    let analysis =
         run(Command::new("systemd-analyze").args(["security", "--offline=true", &threshold]).arg(unit));
-    assert!(judged.status.success(), "more than {ceiling}: {}", said(&judged));
+    assert!(analysis.status.success(), "more than {ceiling}: {}", text_of(&analysis));
 }
 
 #[test]
 fn no_unit_is_more_exposed_than_its_ceiling() {
     let known = [(CHECK, 30), (DAEMON, 30), (NODE, 50)];
     let files: BTreeSet<PathBuf> = conf::files(&[".service"]).into_iter().collect();
-    assert_eq!(
-        files,
-        known.iter().map(|(unit, _)| conf::path(unit)).collect(),
-        "a new unit has a ceiling too"
-    );
+    assert_eq!(files, known.iter().map(|(unit, _)| conf::path(unit)).collect(), "a new unit needs a ceiling");
     for (unit, ceiling) in known {
-        is_at_most(&conf::path(unit), ceiling);
+        assert_exposure(&conf::path(unit), ceiling);
     }
     let with_governor = tempfile::tempdir().unwrap();
     let unit = with_governor.path().join("silkrail-check.service");
@@ -64,17 +60,17 @@ fn no_unit_is_more_exposed_than_its_ceiling() {
     let drop_in = with_governor.path().join("silkrail-check.service.d/governor.conf");
     fs::create_dir(drop_in.parent().unwrap()).unwrap();
     fs::copy(conf::path(GOVERNOR), drop_in).unwrap();
-    is_at_most(&unit, 30);
+    assert_exposure(&unit, 30);
 }
 
-/// Runs `silkrail apply` as the first processes of a machine would see it, with so many capabilities.
+/// Runs `silkrail apply` in a new PID and network namespace, with these capabilities.
 fn apply(capabilities: &[String]) -> Output {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("node.yaml");
     fs::write(&file, "pfs: [{match: {vendor: '15b3', device: '1021'}, vfs: 4, optional: true}]\n").unwrap();
     let bounding =
         capabilities.iter().map(|name| format!(",+{}", name.trim_start_matches("CAP_").to_lowercase()));
-    // What makes this machine a node of a cluster is not meant.
+    // Files that make this machine a node of a cluster are hidden.
     let hide = "while read -r path; do [ ! -d /$path ] || mount -t tmpfs tmpfs /$path; done";
     let node_files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hack/lab/guest/node-files");
     let script = format!(
@@ -89,23 +85,27 @@ fn apply(capabilities: &[String]) -> Output {
 }
 
 #[test]
-fn the_node_unit_has_the_capabilities_that_tell_who_is_in_a_namespace() {
+fn the_node_unit_has_the_capabilities_to_find_the_processes_of_a_namespace() {
     let capabilities = values(NODE, "CapabilityBoundingSet");
     let enough = apply(&capabilities);
-    assert!(enough.status.success(), "{}", said(&enough));
+    assert!(enough.status.success(), "{}", text_of(&enough));
     let fewer: Vec<String> = capabilities.into_iter().filter(|name| name != "CAP_SYS_PTRACE").collect();
     let refused = apply(&fewer);
-    assert!(!refused.status.success() && said(&refused).contains("CAP_SYS_PTRACE"), "{}", said(&refused));
+    assert!(
+        !refused.status.success() && text_of(&refused).contains("CAP_SYS_PTRACE"),
+        "{}",
+        text_of(&refused)
+    );
 }
 
-/// A program at work.
+/// A running program under strace.
 struct TracedUnit {
     strace: Child,
     calls: tempfile::NamedTempFile,
 }
 
 impl TracedUnit {
-    /// If nobody ends it, it ends after a minute.
+    /// Starts a program, which is terminated after a minute at the latest.
     fn start(program: &Path, arguments: &[&str]) -> Self {
         let calls = tempfile::NamedTempFile::new().unwrap();
         let mut command = Command::new("strace");
@@ -114,7 +114,7 @@ impl TracedUnit {
         Self { strace: streams.spawn().unwrap(), calls }
     }
 
-    /// The names of the system calls that it has made.
+    /// Terminates the program, and returns the names of its system calls.
     fn ended(mut self) -> BTreeSet<String> {
         let pid = self.strace.id();
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
@@ -132,7 +132,7 @@ fn calls(trace: &str) -> BTreeSet<String> {
     trace.lines().filter_map(call).collect()
 }
 
-/// The system calls that a filter lets through.
+/// The system calls that a filter allows.
 fn allowed(filter: &[String]) -> BTreeSet<String> {
     let set = |name: &String| {
         let listed = run(Command::new("systemd-analyze").args(["syscall-filter", name]));
@@ -145,11 +145,11 @@ fn allowed(filter: &[String]) -> BTreeSet<String> {
     sets.iter().flat_map(set).chain(calls).collect()
 }
 
-fn is_let_through(unit: &str, calls: &BTreeSet<String>) {
+fn assert_allowed(unit: &str, calls: &BTreeSet<String>) {
     let filter = allowed(&values(unit, "SystemCallFilter"));
     assert!(filter.len() > 100 && calls.contains("openat"), "{filter:?} {calls:?}");
     let refused: Vec<_> = calls.difference(&filter).collect();
-    assert!(refused.is_empty(), "{unit} does not let its program call {refused:?}");
+    assert!(refused.is_empty(), "{unit} does not allow its program to call {refused:?}");
 }
 
 #[test]
@@ -161,28 +161,28 @@ fn no_program_makes_a_call_that_its_unit_filters() {
     let arguments = ["apply", "--dry-run", "--state-dir", state.to_str().unwrap(), file.to_str().unwrap()];
     let trace = dir.path().join("trace");
     run(Command::new("strace").arg("-fo").arg(&trace).arg(cli::executable()).args(arguments));
-    is_let_through(NODE, &calls(&fs::read_to_string(trace).unwrap()));
+    assert_allowed(NODE, &calls(&fs::read_to_string(trace).unwrap()));
 
     let listen = "127.0.0.1:18597";
     let agent = TracedUnit::start(&cli::executable(), &["check", "serve", "--listen", listen]);
     wait_until("the agent listens", || rxe::listens(18597));
     cli::silkrail(&format!("check bw {listen} --no-store"));
-    is_let_through(CHECK, &agent.ended());
+    assert_allowed(CHECK, &agent.ended());
 
     let listen = "127.0.0.1:18596";
     let daemon = TracedUnit::start(&daemon::executable(), &["--listen", listen]);
     wait_until("the daemon listens", || rxe::listens(18596));
     assert_eq!(http::ask(listen.parse().unwrap(), "GET /metrics HTTP/1.1", &[]).status, 200);
-    is_let_through(DAEMON, &daemon.ended());
+    assert_allowed(DAEMON, &daemon.ended());
 }
 
-/// Whether a client of the agent has been let in, by what it complained of: the next thing that a machine may lack is
-/// perftest, a device, or RDMA altogether.
-fn is_let_in(complaint: &str) -> bool {
-    ["perftest", "no usable RDMA port", "this node has no RDMA"].iter().any(|lack| complaint.contains(lack))
+/// Whether the agent has authenticated a client, by the client's next error: a machine may have no perftest, no device,
+/// or no RDMA.
+fn is_authenticated(error: &str) -> bool {
+    ["perftest", "no usable RDMA port", "this node has no RDMA"].iter().any(|missing| error.contains(missing))
 }
 
-/// As systemd hands it out before it has file systems with access control lists, and since.
+/// The token has the owner and mode of a systemd credential, without and with access control lists.
 #[test]
 fn the_agent_needs_neither_root_nor_a_capability() {
     for (port, owner, mode) in [(18595, NOBODY, 0o400), (18594, "0", 0o440)] {
@@ -196,7 +196,7 @@ fn the_agent_needs_neither_root_nor_a_capability() {
         }
         fs::set_permissions(&roots, fs::Permissions::from_mode(0o600)).unwrap();
         fs::set_permissions(&token, fs::Permissions::from_mode(mode)).unwrap();
-        // The group stands for a list: who is in it reads the file.
+        // The group simulates an access control list.
         std::os::unix::fs::chown(&token, owner.parse().ok(), NOBODY.parse().ok()).unwrap();
         let listen = format!("127.0.0.1:{port}");
         let mut agent = Command::new("setpriv");
@@ -210,8 +210,8 @@ fn the_agent_needs_neither_root_nor_a_capability() {
         let _agent = rxe::RxeProgram::spawn(&mut agent);
         wait_until("the agent listens", || rxe::listens(port));
         let client = format!("check bw {listen} --no-store --token-file {}", roots.display());
-        let shaken = cli::silkrail(&client);
-        assert!(is_let_in(&shaken.stderr), "{shaken:?}");
+        let connected = cli::silkrail(&client);
+        assert!(is_authenticated(&connected.stderr), "{connected:?}");
         fs::write(&roots, "another token of another cluster").unwrap();
         let refused = cli::silkrail(&client).ended(1);
         assert!(refused.stderr.contains("the token is wrong"), "{refused:?}");

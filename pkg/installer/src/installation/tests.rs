@@ -1,4 +1,4 @@
-//! Scripts stand for executables; the built ones are installed by tests of `tests/tests/netns`.
+//! These tests use scripts as executables; tests in `tests/tests/netns` install the built ones.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::test_programs::{plugins, program};
 
-/// A node's root with a directory for plugins, and beside it a source.
+/// A node's root directory with a plugin directory, and a source directory next to it.
 struct InstallerFixture {
     dir: TempDir,
 }
@@ -75,7 +75,7 @@ impl InstallerFixture {
     }
 }
 
-/// What `install` may not touch again.
+/// Properties of a file that change if it is written again.
 fn identity(path: &Path) -> (u64, i64, i64, i64) {
     let meta = fs::metadata(path).unwrap();
     (meta.ino(), meta.mtime(), meta.mtime_nsec(), meta.ctime_nsec())
@@ -95,7 +95,7 @@ fn one_file_gets_all_names_and_a_second_run_touches_nothing() {
 }
 
 #[test]
-fn what_is_somebody_elses_is_kept_with_its_mode() {
+fn a_file_of_another_project_is_saved_with_its_mode() {
     let node = InstallerFixture::new();
     program(&node.path("macvlan"), "echo go");
     fs::set_permissions(node.path("macvlan"), fs::Permissions::from_mode(0o711)).unwrap();
@@ -171,7 +171,7 @@ fn what_a_killed_run_left_is_removed_and_the_rest_is_done() {
     plugins(&node.path("macvlan"), "0.1.0");
     fs::write(atomic_install::temporary(&node.path("macvlan")), "half").unwrap();
     fs::write(atomic_install::temporary(&node.path("bridge")), "half").unwrap();
-    // It had noted both and renamed one.
+    // It had recorded both files and renamed one.
     let installation = Installer::new(&node.options()).unwrap();
     let lock = installation.store.lock().unwrap();
     let steps = installation.steps(&InstallRecord::default()).unwrap();

@@ -1,4 +1,4 @@
-//! Pods that CNI plugins gave a VF: ours, and the Go plugins of before.
+//! VFs that CNI plugins assigned to pods: Silkrail's, and Go plugins that ran earlier.
 
 use std::collections::BTreeMap;
 
@@ -11,23 +11,23 @@ use state::claim::{self, ClaimKind};
 use super::{FunctionView, VfUser};
 use crate::{Error, NodePaths};
 
-/// Who has claimed which VF.
+/// The owners of VFs.
 pub(crate) struct ClaimIndex {
     ours: BTreeMap<PciAddress, Attachment>,
-    /// Pods of the pod map: those whose interface sits on a link have no claim.
+    /// The pod map, since attachments of macvlan and ipvlan have no claim.
     entries: Vec<Entry>,
     go: GoStateDir,
 }
 
 impl ClaimIndex {
-    /// Those whose owner lives, or may. What is dead for certain waits for `silkrail gc`, and is no use.
+    /// Reads the claims whose owner exists or may exist. Stale claims are left to `silkrail gc`, and do not count.
     pub(crate) fn read(node: &NodePaths) -> Result<Self, Error> {
         let (claims, _) = claim::list(&node.state, ClaimKind::Vf)?;
-        // Nobody can be judged dead from inside a container: then everybody lives.
+        // In a container, running pods cannot be determined: then every owner counts as running.
         let entries: Vec<Entry> =
             node.state.podmap().read_all().map_err(state::Error::from)?.into_iter().flatten().collect();
-        let is_nobody = claims.is_empty() && entries.is_empty();
-        let living = if is_nobody { None } else { LiveNetns::scan(&node.root).ok() };
+        let is_empty = claims.is_empty() && entries.is_empty();
+        let living = if is_empty { None } else { LiveNetns::scan(&node.root).ok() };
         let entries = entries.into_iter().filter(|entry| !is_dead(entry, living.as_ref())).collect();
         let claims = claims.iter().filter(|claim| claim.reason_dead(living.as_ref()).is_none());
         let ours = claims.filter_map(|claim| Some((claim.device().1.pci()?, claim.owner().clone())));
@@ -54,10 +54,10 @@ fn is_dead(entry: &Entry, living: Option<&LiveNetns>) -> bool {
     living.is_some_and(|living| living.reason_dead(&container.netns_path, id).is_some())
 }
 
-/// Whether a pod has the function, or an interface on its link: a macvlan in a pod shows nowhere on the node.
+/// Whether a pod has the function or an interface on its link: a macvlan in a pod is not visible on the host.
 fn is_on(entry: &Entry, seen: &FunctionView<'_>) -> bool {
     let rdma = &entry.rdma;
-    // The master of a VF is its PF.
+    // For a VF, `master` is its PF.
     let master = rdma.master.as_deref().filter(|_| rdma.vf_index.is_none());
     rdma.pci == Some(seen.pci) || (master.is_some() && master == seen.link.map(|link| link.as_str()))
 }
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_whose_interface_sits_on_a_link_uses_its_function() {
+    fn a_pod_with_an_interface_on_a_link_uses_its_function() {
         let root = tempfile::tempdir().unwrap();
         let node = NodePaths { root: root.path().to_owned(), state: StateDir::at(root.path().join("run")) };
         let (pod, vfs): (Attachment, Attachment) = ("a@net1".parse().unwrap(), "b@net1".parse().unwrap());
@@ -97,9 +97,9 @@ mod tests {
         assert!(claims.of(&seen("0000:af:00.0".parse().unwrap())).is_empty());
     }
 
-    /// study case V7. This thread's own namespace would count as none: the node's is no pod's.
+    /// study case V7. The namespace must differ from this thread's, which counts as the node's and not as a pod's.
     #[test]
-    fn a_go_plugin_s_file_counts_while_its_namespace_lives() {
+    fn a_file_of_a_go_plugin_counts_while_its_namespace_exists() {
         let root = tempfile::tempdir().unwrap();
         let node = NodePaths { root: root.path().to_owned(), state: StateDir::at(root.path().join("run")) };
         let dir = root.path().join("var/lib/cni/sriov/pci");

@@ -1,4 +1,4 @@
-//! VFs that the kubelet gave to pods, by its own checkpoint: it needs no kubelet that answers.
+//! VFs that kubelet allocated to pods, from its checkpoint file: this works even if kubelet does not respond.
 
 use std::{collections::BTreeMap, fs, io, path::Path, time::SystemTime};
 
@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::VfUser;
 use crate::Error;
 
-/// Where the kubelet keeps which device is whose.
+/// The checkpoint of kubelet's device manager.
 const CHECKPOINT: &str = "var/lib/kubelet/device-plugins/kubelet_internal_checkpoint";
 
-/// Which pod has which VF.
+/// The pod and the resource name of each allocated VF.
 #[derive(Debug, Default)]
 pub(crate) struct KubeletCheckpoint {
     pods: BTreeMap<PciAddress, (String, String)>,
@@ -37,13 +37,13 @@ struct PodDevicesEntry {
     #[serde(rename = "PodUID")]
     pod: String,
     resource_name: String,
-    /// By NUMA node; older kubelets have a plain list.
+    /// Device IDs by NUMA node; older versions of kubelet write a plain list.
     #[serde(rename = "DeviceIDs")]
     devices: Value,
 }
 
 impl KubeletCheckpoint {
-    /// The pods of the checkpoint. Those of before the last boot are gone: the kubelet starts each of them anew.
+    /// Reads the checkpoint. One from before the last boot is ignored, since kubelet recreates all pods.
     pub(crate) fn read(root: &Path) -> Result<Self, Error> {
         let path = root.join(CHECKPOINT);
         let text = match fs::read(&path) {
@@ -58,7 +58,7 @@ impl KubeletCheckpoint {
         let checkpoint: CheckpointFile = serde_json::from_slice(&text)
             .map_err(|error| Error::Io { path, source: io::Error::new(io::ErrorKind::InvalidData, error) })?;
         let mut names = PodNames::at(root);
-        // Without their names pods are told by their UIDs.
+        // Pods whose names cannot be read are shown by their UIDs.
         let _ = names.read();
         let mut pods = BTreeMap::new();
         let entries = checkpoint.data.entries.unwrap_or_default().into_iter();
@@ -77,7 +77,7 @@ impl KubeletCheckpoint {
     }
 }
 
-/// The kubelet forgets the devices of a pod that is gone when it next gives some away. The pod's directory goes at once.
+/// Whether the pod exists. kubelet removes a pod's directory at once, but its devices only at the next allocation.
 fn is_there(root: &Path, pod: &str) -> bool {
     let uid: Result<PodUid, _> = pod.parse();
     uid.map_or(true, |uid| root.join("var/lib/kubelet/pods").join(uid.as_str()).try_exists().unwrap_or(true))
@@ -97,7 +97,7 @@ fn ids(devices: &Value) -> Box<dyn Iterator<Item = &str> + '_> {
     }
 }
 
-/// When the node was booted.
+/// Returns the time of the boot, `btime` in proc_stat(5).
 fn boot_time(root: &Path) -> Option<SystemTime> {
     let stat = fs::read_to_string(root.join("proc/stat")).ok()?;
     let seconds = stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vf_of_a_pod_is_used_whichever_way_the_kubelet_writes_it() {
+    fn a_vf_of_a_pod_is_used_in_both_formats_of_the_checkpoint() {
         for devices in [r#"{"0":["0000:af:00.2"],"-1":["gpu-1"]}"#, r#"["0000:af:00.2"]"#] {
             let (_root, kubelet) = node(&checkpoint(devices), 1);
             let kubelet = kubelet.unwrap();
@@ -142,20 +142,20 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_is_gone_has_nothing_though_the_kubelet_has_not_forgotten_it() {
+    fn a_pod_without_a_directory_has_no_vf_even_if_the_checkpoint_lists_it() {
         let (root, _) = node(&checkpoint(r#"["0000:af:00.2"]"#), 1);
         fs::remove_dir(root.path().join(format!("var/lib/kubelet/pods/{UID}"))).unwrap();
         assert_eq!(KubeletCheckpoint::read(root.path()).unwrap().of("0000:af:00.2".parse().unwrap()), None);
     }
 
     #[test]
-    fn what_was_written_before_the_boot_is_of_pods_that_are_gone() {
+    fn a_checkpoint_from_before_the_boot_is_ignored() {
         let (_root, kubelet) = node(&checkpoint(r#"["0000:af:00.2"]"#), u64::from(u32::MAX));
         assert_eq!(kubelet.unwrap().of("0000:af:00.2".parse().unwrap()), None);
     }
 
     #[test]
-    fn without_pods_nothing_is_used_and_what_is_not_understood_is_an_error() {
+    fn a_checkpoint_without_pods_is_empty_and_an_invalid_one_is_an_error() {
         let (_root, kubelet) = node(r#"{"Data":{"PodDeviceEntries":null},"Checksum":1}"#, 1);
         assert!(kubelet.unwrap().pods.is_empty());
         let (_root, broken) = node("{", 1);

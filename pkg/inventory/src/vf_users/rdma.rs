@@ -1,4 +1,4 @@
-//! Who has an RDMA device open.
+//! The users of RDMA devices.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,7 +30,7 @@ impl OpenContexts {
                 Err(error) if error.is_not_found() => continue,
                 Err(error) => return Err(error.into()),
             };
-            let names: BTreeSet<_> = owners.map(|owner| who(&node.root, &owner)).collect();
+            let names: BTreeSet<_> = owners.map(|owner| owner_name(&node.root, &owner)).collect();
             processes.insert(device.name, names);
         }
         Ok(Self { processes })
@@ -42,15 +42,16 @@ impl OpenContexts {
     }
 }
 
-fn who(root: &Path, owner: &ResourceOwner) -> String {
+fn owner_name(root: &Path, owner: &ResourceOwner) -> String {
     match owner {
         ResourceOwner::Process(thread) => process(root, *thread),
         ResourceOwner::Kernel(module) => module.clone(),
-        ResourceOwner::Unknown => "a process that is not seen from here".into(),
+        ResourceOwner::Unknown => "a process that is not visible from here".into(),
     }
 }
 
-/// What the kernel itself is connected to over a device. Its own management has connections on every device.
+/// Returns the kernel modules with connections over these devices. Management queue pairs, which every device has, do not
+/// count.
 pub(crate) fn kernel_users(node: &NodePaths, devices: &[String]) -> Result<Vec<ProtectionReason>, Error> {
     let sysfs = node.sysfs();
     if devices.is_empty() || !sysfs.has_rdma()? {
@@ -71,7 +72,7 @@ pub(crate) fn kernel_users(node: &NodePaths, devices: &[String]) -> Result<Vec<P
     Ok(found)
 }
 
-/// `ib_core` has queue pairs for management on every device, drivers for themselves, and `ib_ipoib` for its link.
+/// Returns the module if it is a storage module. `ib_core`, drivers and `ib_ipoib` have queue pairs without connections.
 fn storage(owner: ResourceOwner) -> Option<String> {
     const STORAGE: [&str; 11] = [
         "nvme_rdma",
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_storage_of_the_kernel_protects_a_device() {
+    fn only_storage_modules_of_the_kernel_protect_a_device() {
         assert_eq!(storage(ResourceOwner::Kernel("nvme_rdma".into())).as_deref(), Some("nvme_rdma"));
         assert_eq!(storage(ResourceOwner::Kernel("rtrs_client".into())).as_deref(), Some("rtrs_client"));
         assert_eq!(storage(ResourceOwner::Kernel("ib_core".into())), None);

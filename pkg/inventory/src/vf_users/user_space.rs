@@ -1,4 +1,4 @@
-//! Functions that a process has by VFIO or UIO.
+//! Functions that a process uses through VFIO or UIO.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use sysfs::{Function, Sysfs};
 use super::VfUser;
 use crate::Error;
 
-/// The node's processes, of which some may have a VF open.
+/// The node's processes, to find those that have a function open.
 #[derive(Debug)]
 pub(crate) struct VfioUsers {
     root: PathBuf,
@@ -22,7 +22,7 @@ impl VfioUsers {
         Self { root: root.to_owned() }
     }
 
-    /// The processes that have the function's IOMMU group open, or the device itself.
+    /// Returns the processes that have the function's IOMMU group or character device open.
     pub(crate) fn of(
         &self,
         sysfs: &Sysfs,
@@ -39,7 +39,8 @@ impl VfioUsers {
     }
 }
 
-/// What a process opens: the group, also without an IOMMU; or, since Linux 6.6, the device; or that of UIO.
+/// Returns the files that such a process opens: the VFIO group (`noiommu-` without an IOMMU), the VFIO device (since Linux
+/// 6.6), or the UIO device.
 fn files(sysfs: &Sysfs, function: PciAddress) -> Result<Vec<PathBuf>, Error> {
     let mut files = Vec::new();
     if let Some(group) = sysfs.iommu_group(function)? {
@@ -61,13 +62,13 @@ fn numbers(proc: &Path) -> Vec<u32> {
     numbers
 }
 
-/// A process that ends meanwhile has nothing open.
+/// Whether a process has one of the files open; false if it exits in the meantime.
 fn has_open(root: &Path, number: u32, files: &[PathBuf]) -> bool {
     let open = fs::read_dir(root.join(format!("proc/{number}/fd"))).into_iter().flatten().flatten();
     open.into_iter().any(|entry| fs::read_link(entry.path()).is_ok_and(|target| files.contains(&target)))
 }
 
-/// A process in words: `train.py (pid 4711)`.
+/// Returns the name of a process, such as `train.py (pid 4711)`.
 pub(super) fn process(root: &Path, number: u32) -> String {
     let name = fs::read_to_string(root.join(format!("proc/{number}/comm"))).unwrap_or_default();
     match name.trim() {
@@ -84,7 +85,7 @@ mod tests {
     use crate::test_fixture::InventoryFixture;
 
     #[test]
-    fn who_has_the_group_open_uses_the_vf() {
+    fn a_process_that_has_the_group_open_uses_the_vf() {
         let tree = InventoryFixture::new();
         tree.bind("0000:af:00.2", "vfio-pci");
         let (root, sysfs) = (tree.root(), tree.sysfs());
@@ -94,14 +95,14 @@ mod tests {
         symlink("../../kernel/iommu_groups/17", tree.dir("0000:af:00.2").join("iommu_group")).unwrap();
         let vf: PciAddress = "0000:af:00.2".parse().unwrap();
         let users = || VfioUsers::at(root).of(&sysfs, vf, Some("vfio-pci")).unwrap();
-        assert!(users().is_empty(), "bound, but nobody has it");
+        assert!(users().is_empty(), "bound, but not open");
         symlink("/dev/vfio/17", root.join("proc/42/fd/5")).unwrap();
         assert_eq!(users(), [VfUser::UserSpace { process: "qemu (pid 42)".into() }]);
         assert!(VfioUsers::at(root).of(&sysfs, vf, Some("mlx5_core")).unwrap().is_empty());
     }
 
     #[test]
-    fn who_has_the_device_open_without_its_group_uses_the_vf() {
+    fn a_process_that_has_the_device_open_without_its_group_uses_the_vf() {
         let tree = InventoryFixture::new();
         let (root, sysfs) = (tree.root(), tree.sysfs());
         let vf: PciAddress = "0000:af:00.2".parse().unwrap();

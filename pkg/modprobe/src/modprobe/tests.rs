@@ -18,13 +18,13 @@ fn text(root: &tempfile::TempDir) -> String {
     fs::read_to_string(root.path().join("etc/modprobe.d/ib_core.conf")).unwrap()
 }
 
-/// The mode that the settings come to.
+/// The mode of the last setting.
 fn persisted(root: &tempfile::TempDir) -> Option<NetnsMode> {
     ModprobeConfig::below(root.path()).settings().unwrap().pop().and_then(|setting| setting.mode)
 }
 
 #[test]
-fn b1_an_absent_file_is_made_with_one_setting() {
+fn b1_a_missing_file_is_created_with_one_setting() {
     let root = root(&[]);
     assert!(ModprobeConfig::below(root.path()).persist(Shared).unwrap());
     let settings = text(&root).lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
@@ -33,7 +33,7 @@ fn b1_an_absent_file_is_made_with_one_setting() {
 }
 
 #[test]
-fn b2_what_is_so_already_is_not_written_again() {
+fn b2_a_setting_that_is_correct_is_not_written_again() {
     let root = root(&[("etc/modprobe.d/ib_core.conf", "options  ib_core   netns_mode=N\n")]);
     let modprobe = ModprobeConfig::below(root.path());
     modprobe.persist(Exclusive).unwrap();
@@ -55,7 +55,7 @@ fn b7_duplicates_become_one_and_the_rest_stays() {
 }
 
 #[test]
-fn b8_a_competing_file_is_found_and_who_wins_is_known() {
+fn b8_a_competing_file_is_found_and_the_effective_one_is_known() {
     let operator = "etc/modprobe.d/sriov_network_operator_modules_config.conf";
     let root = root(&[(operator, "options ib_core netns_mode=1\n")]);
     let modprobe = ModprobeConfig::below(root.path());
@@ -82,7 +82,7 @@ fn b8_a_file_in_etc_hides_its_namesake() {
 }
 
 #[test]
-fn b9_no_other_name_is_ever_made() {
+fn b9_no_other_file_is_created() {
     let root = root(&[("etc/modprobe.d/mlx.conf", "options ib_core netns_mode=1\n")]);
     ModprobeConfig::below(root.path()).persist(Exclusive).unwrap();
     let names = fs::read_dir(root.path().join("etc/modprobe.d")).unwrap();
@@ -103,7 +103,7 @@ fn b18_a_directory_that_cannot_be_written_is_named() {
 }
 
 #[test]
-fn b19_what_a_killed_run_left_is_no_setting_and_goes() {
+fn b19_the_file_of_a_killed_run_is_ignored_and_removed() {
     let root = root(&[
         ("etc/modprobe.d/ib_core.conf", "options ib_core netns_mode=1\n"),
         ("etc/modprobe.d/.ib_core.conf.silkrail", "options ib_core netns_mo"),
@@ -115,7 +115,7 @@ fn b19_what_a_killed_run_left_is_no_setting_and_goes() {
 }
 
 #[test]
-fn b20_looking_writes_nothing() {
+fn b20_reading_writes_nothing() {
     let root = root(&[]);
     assert_eq!(ModprobeConfig::below(root.path()).settings().unwrap(), []);
     assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);

@@ -1,4 +1,4 @@
-//! A card that is played: what its firmware does cannot be had here.
+//! A simulated card, since the behaviour of firmware cannot be tested here.
 
 use std::sync::Mutex;
 
@@ -40,7 +40,7 @@ pub(crate) fn pf(vfs: u32) -> Pf {
     }
 }
 
-/// A VF as the driver makes it: with an address of its own that nobody set.
+/// A VF as the driver creates it: without an assigned address.
 pub(super) fn vf(index: u32, bound: bool) -> Vf {
     let settings = VfSettings {
         mac: Some([0; 6].into_mac()),
@@ -73,12 +73,12 @@ impl IntoMac for [u8; 6] {
     }
 }
 
-/// A card that does what it is told, until it has been told so often.
+/// A card that executes operations and fails at operation `fails_at`.
 pub(super) struct FakeCard {
     pub(super) pf: Mutex<Pf>,
     pub(super) log: Mutex<Vec<String>>,
     pub(super) fails_at: usize,
-    /// Whether its firmware makes no VFs.
+    /// Whether its firmware creates no VFs.
     pub(super) makes_none: bool,
 }
 
@@ -114,7 +114,7 @@ impl PciBackend for FakeCard {
         self.told(format!("numvfs {count}"), |pf| {
             assert!(
                 count == 0 || pf.num_vfs == 0,
-                "EBUSY: the kernel goes from one number to another by way of 0 only"
+                "EBUSY: the kernel changes the number of VFs only from or to 0"
             );
             let bound = pf.autoprobe == Some(true);
             pf.num_vfs = count;
@@ -137,7 +137,7 @@ impl PciBackend for FakeCard {
                 VfSetting::NodeGuid(guid) => settings.node_guid = Some(guid),
                 VfSetting::PortGuid(guid) => settings.port_guid = Some(guid),
                 VfSetting::Vlan(_) | VfSetting::Rate(..) => {
-                    panic!("nobody asks for {change:?}")
+                    panic!("unexpected change {change:?}")
                 }
             }
         })
@@ -146,7 +146,7 @@ impl PciBackend for FakeCard {
     fn unbind(&self, _: PciAddress, number: VfIndex) -> Result<(), PciBackendError> {
         self.told(format!("unbind {number}"), |pf| {
             let settings = pf.vfs[number.0 as usize].settings.clone();
-            assert!(pf.vfs[number.0 as usize].is_free(), "a VF in use is never let go");
+            assert!(pf.vfs[number.0 as usize].is_free(), "a VF in use is never unbound");
             pf.vfs[number.0 as usize] = Vf { settings, ..vf(number.0, false) };
         })
     }
@@ -156,7 +156,7 @@ impl PciBackend for FakeCard {
             assert_eq!(
                 pf.autoprobe,
                 Some(true),
-                "ENODEV: the kernel binds no VF of a PF that is told not to"
+                "ENODEV: the kernel does not bind VFs while autoprobe is off"
             );
             let settings = pf.vfs[number.0 as usize].settings.clone().unwrap();
             let has_address = settings.mac.is_some_and(|mac| !mac.is_zero());

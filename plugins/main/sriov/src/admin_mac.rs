@@ -9,7 +9,7 @@ use std::fmt;
 
 use identifiers::{Attachment, MacAddr, PciAddress, VfIndex};
 use plugin_runtime::{Error, Node, retry_while_busy};
-use rtnl::{VfSetting};
+use rtnl::VfSetting;
 use serde::{Deserialize, Serialize};
 use sysfs::Function;
 

@@ -61,7 +61,9 @@ pub(crate) enum SriovError {
     #[error("mac: effective mac address is different from requested one: {link} has {is}, not {wanted}")]
     MacRefused { link: String, is: String, wanted: MacAddr, source: Option<rtnl::Error> },
     /// The link did not return from a namespace that was deleted.
-    #[error("VF {vf} did not return to the host within {waited:?}: its network device is not in a known namespace")]
+    #[error(
+        "VF {vf} did not return to the host within {waited:?}: its network device is not in a known namespace"
+    )]
     NotReturned { vf: PciAddress, waited: Duration },
     /// The pod adds names all the time.
     #[error("VF {0}: the pod adds names faster than they can be removed")]
@@ -106,7 +108,9 @@ impl PluginError for SriovError {
                 format!("remove {key} from the configuration, or use another card; kernel error: {source}")
             }
             Self::NoDriver(vf) => {
-                format!("bind a driver with `echo {vf} > /sys/bus/pci/drivers_probe`; then the VF can be attached")
+                format!(
+                    "bind a driver with `echo {vf} > /sys/bus/pci/drivers_probe`; then the VF can be attached"
+                )
             }
             Self::MacRefused { source: Some(source), .. } => source.to_string(),
             other => other.remedy().into(),

@@ -24,9 +24,6 @@ pub(crate) struct VfLinkSettings {
 
 impl VfLinkSettings {
     /// Returns the settings of a link that is on the host. Settings of the driver that cannot be read are left out.
-    ///
-    /// # Errors
-    /// Currently none.
     pub(crate) fn of(node: &Node, link: &Link) -> Result<Self, Error> {
         // An ioctl and a sysfs path need a valid name.
         let name: Option<LinkName> = link.name.parse().ok();

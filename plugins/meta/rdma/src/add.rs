@@ -1,4 +1,4 @@
-//! ADD: the function, its RDMA devices, into the pod.
+//! ADD: moves the RDMA devices of the chain's function to the pod.
 
 use cni::{AddRequest, AddResult, Error as CniError};
 use exclusive_rdma::{ExclusiveRdmaRequirement, RdmaAdd, RdmaChange};
@@ -11,7 +11,7 @@ use sysfs::Function;
 
 use crate::{NAME, conf, error::RdmaError};
 
-/// Gives a pod the RDMA devices of its function.
+/// Moves the RDMA devices of the chain's function to the pod, and returns `prevResult`.
 pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, CniError> {
     let Some(prev) = request.common.conf.prev_result()? else {
         return Err(CniError::config("RDMA-CNI is expected to be called as part of a plugin chain")
@@ -33,14 +33,14 @@ pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Cn
     let addition = RdmaAdd { request, node, pod: &pod, function: &function };
     let addresses: Vec<_> = prev.ips.iter().map(|ip| ip.address.ip()).collect();
     attachment::run_or_revert(journal, node, |journal| {
-        let given = addition.attach(journal)?;
-        addition.wait_until_ready(need, &given, &addresses)?;
-        addition.update_pod_map(journal, &given)
+        let moved = addition.attach(journal)?;
+        addition.wait_until_ready(need, &moved, &addresses)?;
+        addition.update_pod_map(journal, &moved)
     })?;
     Ok(prev)
 }
 
-/// Refuses a function that is not there, or whose VF another attachment has.
+/// Checks that the function exists and its VF and RDMA device do not belong to another attachment or plugin.
 fn require_movable(node: &Node, request: &AddRequest<'_>, function: &Function) -> Result<(), Error> {
     if !node.sysfs.has(function)? {
         return Err(CniError::config(format!("deviceID: there is no device {function} on this node")).into());
@@ -54,13 +54,13 @@ fn require_movable(node: &Node, request: &AddRequest<'_>, function: &Function) -
     )? {
         return Err(RdmaError::InUse(function.clone()).into());
     }
-    // What a killed ADD of this plugin left has a journal of this plugin.
+    // A claim that a killed ADD of this plugin left has a journal of this plugin.
     let owner = claim::owner_of(&node.state, node.claims_lock().at(), ClaimKind::Rdma, function)?;
     if owner.as_ref() == Some(&request.attachment)
         && attachment::find::<RdmaChange>(node, NAME, &request.attachment)?.is_none()
     {
-        let msg = format!("the pod has the RDMA device of {function} already: sriov has rdmaIsolation");
-        let details = "take rdma out of the chain, or rdmaIsolation out of sriov; nothing was changed";
+        let msg = format!("the pod already has the RDMA device of {function}: sriov has rdmaIsolation");
+        let details = "remove rdma from the chain, or rdmaIsolation from sriov; nothing was changed";
         return Err(CniError::config(msg).with_details(details).into());
     }
     Ok(())

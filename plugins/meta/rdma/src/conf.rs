@@ -1,4 +1,4 @@
-//! Which function's RDMA device a configuration means.
+//! The function whose RDMA device a configuration selects.
 
 use cni::{AddRequest, AddResult, Error as CniError};
 use netns::NetNs;
@@ -6,10 +6,10 @@ use plugin_runtime::Error;
 use rtnl::Handle;
 use sysfs::Function;
 
-/// The function: `deviceID`, else `runtimeConfig.deviceID`, else that of the pod's interface.
+/// Returns the function: `deviceID`, else `runtimeConfig.deviceID`, else that of the pod's interface.
 ///
 /// # Errors
-/// If it is written wrongly, or cannot be found out.
+/// If the value is invalid, or the interface does not have a function.
 pub(crate) fn function(request: &AddRequest<'_>, pod: &NetNs, prev: &AddResult) -> Result<Function, Error> {
     let conf = &request.common.conf;
     let runtime = conf.runtime()?;
@@ -23,7 +23,7 @@ pub(crate) fn function(request: &AddRequest<'_>, pod: &NetNs, prev: &AddResult) 
     }
 }
 
-/// The function behind the interface that the chain put into the pod: the kernel knows it.
+/// Returns the function of the interface that the chain created in the pod, from `prevResult` or rtnetlink.
 fn of_interface(request: &AddRequest<'_>, pod: &NetNs, prev: &AddResult) -> Result<Function, Error> {
     let unknown = |why: String| {
         let msg = "\"DeviceID\" network configuration attribute is required for rdma CNI";
@@ -38,6 +38,7 @@ fn of_interface(request: &AddRequest<'_>, pod: &NetNs, prev: &AddResult) -> Resu
     let link = Handle::open_in(pod)?;
     let link =
         link.find_link(ifname)?.ok_or_else(|| unknown(format!("the pod has no interface {ifname}")))?;
-    let device = link.device.ok_or_else(|| unknown(format!("interface {ifname} belongs to no device")))?;
+    let device =
+        link.device.ok_or_else(|| unknown(format!("interface {ifname} does not belong to a device")))?;
     device.parse().map_err(|e| unknown(format!("interface {ifname}: {e}")))
 }

@@ -1,16 +1,16 @@
-//! What can go wrong with the rdma plugin, beside what can with an RDMA device.
+//! The errors of the rdma plugin, besides those of [`exclusive_rdma`].
 
 use identifiers::Attachment;
 use plugin_runtime::{Condition, PluginError};
 use sysfs::Function;
 
-/// The function's RDMA device is not to be had, or not there.
+/// The function belongs to another attachment, or CHECK found no attachment.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RdmaError {
-    /// CHECK: there is no journal.
+    /// CHECK: the attachment has no journal.
     #[error("attachment {0} has no RDMA device")]
     NoAttachment(Attachment),
-    /// Another pod has the VF.
+    /// Another attachment has claimed the VF.
     #[error("deviceID: {0} belongs to another attachment")]
     InUse(Function),
 }
@@ -26,7 +26,7 @@ impl PluginError for RdmaError {
     fn details(&self) -> String {
         match self {
             Self::NoAttachment(_) => String::new(),
-            Self::InUse(_) => "`silkrail pods` shows to which".into(),
+            Self::InUse(_) => "`silkrail pods` shows the attachment".into(),
         }
     }
 }

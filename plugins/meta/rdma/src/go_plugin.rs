@@ -1,6 +1,6 @@
-//! RDMA devices that the Go plugin gave to pods before this one took its place.
+//! RDMA devices that the Go plugin (rdma-cni) moved to pods before this one replaced it.
 //!
-//! It noted them in `rdma/<network>-<container>-<ifname>`.
+//! It recorded them in `rdma/<network>-<container>-<ifname>`.
 
 use cni::{ConfObject, DelRequest, Error as CniError};
 use exclusive_rdma::{DeviceMove, RdmaChange};
@@ -12,13 +12,13 @@ use tracing::info;
 
 use crate::NAME;
 
-/// The version of its files that the Go plugin has written so far.
+/// The `version` of the Go plugin's files.
 const VERSION: &str = "1.0";
 
-/// Takes back what the Go plugin noted of an attachment, if it noted any.
+/// Reverts an attachment of the Go plugin, if the Go plugin has a file of it.
 ///
 /// # Errors
-/// What is left; the Go plugin's file then stays for the next DEL.
+/// The changes that could not be reverted; the Go plugin's file is then kept for the next DEL.
 pub(crate) fn revert_go_attachment(request: &DelRequest<'_>, node: &Node) -> Result<(), Error> {
     let Attachment { container_id, ifname } = &request.attachment;
     let name = format!("{}-{container_id}-{ifname}", request.common.conf.name);
@@ -35,16 +35,16 @@ pub(crate) fn revert_go_attachment(request: &DelRequest<'_>, node: &Node) -> Res
             &request.attachment,
         )?
     {
-        info!(%function, "the RDMA device is another pod's by now and is left alone");
+        info!(%function, "the RDMA device belongs to another pod now: not changing it");
         return Ok(file.remove()?);
     }
     let change = noted.change(request, node);
     attachment::revert_all(node, &[change])?;
-    info!(%device, %function, "took back what the Go plugin had moved");
+    info!(%device, %function, "reverted an attachment of the Go plugin");
     Ok(file.remove()?)
 }
 
-/// What the Go plugin noted of an attachment.
+/// The state that the Go plugin saved of an attachment.
 #[derive(Debug, PartialEq, Eq)]
 pub struct GoRdmaState {
     function: Function,
@@ -52,10 +52,10 @@ pub struct GoRdmaState {
 }
 
 impl GoRdmaState {
-    /// Reads what its file says.
+    /// Reads the content of a file of the Go plugin.
     ///
     /// # Errors
-    /// What cannot be understood of it.
+    /// If it is malformed.
     pub fn of(fields: &ConfObject<'_>) -> Result<Self, CniError> {
         let text = |key: &str| fields.text(key)?.ok_or_else(|| fields.wrong(key, "a text", "none"));
         let version = text("version")?;
@@ -71,15 +71,15 @@ impl GoRdmaState {
         })
     }
 
-    /// What the Go plugin did, as a change of ours. Where the runtime does not name the pod any more, the Go
-    /// sriov plugin of the same chain has noted it.
+    /// Returns the change of the Go plugin. If the runtime does not pass `CNI_NETNS`, the namespace is that of the Go
+    /// sriov plugin's allocation.
     fn change(&self, request: &DelRequest<'_>, node: &Node) -> RdmaChange {
         let allocation = match &self.function {
             Function::Pci(vf) if request.netns.is_none() => node.go_state.allocation(*vf),
             _ => None,
         };
         let path = request.netns.as_deref().or_else(|| Some(allocation.as_ref()?.netns()));
-        // Not held open any longer than this: the pod may be about to end.
+        // Held open only for this call: the namespace may be about to end.
         let pod = path.and_then(go_plugins::open_if_alive);
         RdmaChange::Move(DeviceMove::from_go_state(
             &request.attachment,
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_understood() {
+    fn a_file_of_the_go_plugin_is_read() {
         let file = json!({
             "version": "1.0", "deviceID": "0000:af:00.3",
             "sandboxRdmaDevName": "mlx5_4", "containerRdmaDevName": "mlx5_4"
@@ -111,15 +111,15 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
-        for strange in [
+    fn a_malformed_file_is_refused() {
+        for malformed in [
             json!({}),
             json!({"version": "2.0", "deviceID": "0000:af:00.3", "containerRdmaDevName": "mlx5_4"}),
             json!({"version": "1.0", "deviceID": "../../etc", "containerRdmaDevName": "mlx5_4"}),
             json!({"version": "1.0", "deviceID": "0000:af:00.3", "containerRdmaDevName": 4}),
             json!({"version": "1.0", "deviceID": "0000:af:00.3"}),
         ] {
-            assert!(noted(&strange).is_err(), "{strange}");
+            assert!(noted(&malformed).is_err(), "{malformed}");
         }
     }
 }

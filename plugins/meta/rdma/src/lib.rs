@@ -1,6 +1,6 @@
-//! `rdma`: the RDMA device of the chain's function into the pod, and back.
+//! `rdma`: moves the RDMA device of the chain's function to the pod, and returns it to the host.
 //!
-//! It follows `sriov` in a chain, in exclusive RDMA mode. Read [`add`] first; what it changes on the node is
+//! It follows `sriov` in a chain, in exclusive RDMA mode. Read [`add`] first; its changes on the node are
 //! [`exclusive_rdma::RdmaChange`].
 
 #![forbid(unsafe_code)]

@@ -1,6 +1,6 @@
 //! The open connections of a listener. Their number is limited, in total and per source, and so are the bytes of responses.
 //!
-//! A new connection never waits: at a limit, another one is evicted. It belongs to the source with the maximum connections, and is
+//! A new connection never waits: at a limit, another one is evicted. It belongs to the source with the most connections, and is
 //! the one that has been idle for the longest time. An attacker may have many sources, but in one network or a few: if one
 //! network has more connections than a source may have, the evicted connection belongs to that network. Among sources with
 //! equally many connections the choice is random. Evicting the longest idle connection of all would always hit clients that are

@@ -1,4 +1,4 @@
-//! What comes over the channel of `silkrail check`, before and after it is opened: a peer may be anybody.
+//! Input of the channel of `silkrail check`, before and after the handshake: a peer may be unauthenticated.
 
 use check::protocol::{
     CheckToken,
@@ -8,15 +8,16 @@ use check::protocol::{
 
 const NONCE: [u8; 32] = [7; 32];
 
-/// The first byte says in pieces of how many bytes the rest comes.
+/// The first byte is the length of the chunks that the rest is split into.
 pub(super) fn run(input: &[u8]) {
-    let (cut, said) = input.split_first().map_or((1, input), |(first, rest)| (usize::from(*first) + 1, rest));
+    let (chunk, input) =
+        input.split_first().map_or((1, input), |(first, rest)| (usize::from(*first) + 1, rest));
     for next in [line, message] {
-        let whole = taken(said, said.len().max(1), next);
-        assert_eq!(taken(said, cut, next), whole, "however it is cut");
+        let whole = received(input, input.len().max(1), next);
+        assert_eq!(received(input, chunk, next), whole, "it depends on the chunks");
     }
-    is_nobodys(said);
-    is_read_as_it_was_sealed(said);
+    assert_rejected(input);
+    assert_round_trip(input);
 }
 
 fn line(inbox: &mut MessageBuffer) -> Option<Vec<u8>> {
@@ -31,41 +32,41 @@ fn message(inbox: &mut MessageBuffer) -> Option<Vec<u8>> {
     message
 }
 
-/// What is taken out of an inbox into which this comes.
-fn taken(said: &[u8], cut: usize, next: fn(&mut MessageBuffer) -> Option<Vec<u8>>) -> Vec<Vec<u8>> {
-    let (mut inbox, mut taken) = (MessageBuffer::default(), Vec::new());
-    for piece in said.chunks(cut) {
+/// Everything that `next` reads from a buffer that receives these bytes in chunks.
+fn received(input: &[u8], chunk: usize, next: fn(&mut MessageBuffer) -> Option<Vec<u8>>) -> Vec<Vec<u8>> {
+    let (mut inbox, mut received) = (MessageBuffer::default(), Vec::new());
+    for piece in input.chunks(chunk) {
         inbox.push(piece);
         while let Some(next) = next(&mut inbox) {
-            taken.push(next);
+            received.push(next);
         }
     }
-    let all: usize = taken.iter().map(Vec::len).sum();
-    assert!(all + inbox.len() <= said.len());
-    taken
+    let all: usize = received.iter().map(Vec::len).sum();
+    assert!(all + inbox.len() <= input.len());
+    received
 }
 
-/// Nobody who has not the token says what could be read.
-fn is_nobodys(said: &[u8]) {
+/// A peer without the token cannot send a message that is accepted.
+fn assert_rejected(input: &[u8]) {
     let token = CheckToken::new(b"a token of the cluster").unwrap();
-    assert!(ChannelHandshake::of_agent(&token, &NONCE).unwrap().read(said).is_err());
+    assert!(ChannelHandshake::of_agent(&token, &NONCE).unwrap().read(input).is_err());
     let mut client = ChannelHandshake::of_client(&token, &NONCE).unwrap();
     client.write(b"").unwrap();
-    assert!(client.read(said).is_err());
+    assert!(client.read(input).is_err());
     let (mut client, mut agent) = channels(&token);
-    assert!(client.open(said).is_err() && agent.open(said).is_err());
+    assert!(client.open(input).is_err() && agent.open(input).is_err());
 }
 
-/// Also after something else came in between, of which the connection would end.
-fn is_read_as_it_was_sealed(said: &[u8]) {
+/// A sealed message is opened unchanged, also after a modified message, which would end the connection.
+fn assert_round_trip(input: &[u8]) {
     let (mut client, mut agent) = channels(&CheckToken::new(b"a token of the cluster").unwrap());
-    let said = &said[..said.len().min(MAX_NOISE_MESSAGE - TAG)];
-    let mut sealed = client.seal(said).unwrap();
-    let at = said.first().map_or(0, |byte| usize::from(*byte) % sealed.len());
+    let input = &input[..input.len().min(MAX_NOISE_MESSAGE - TAG)];
+    let mut sealed = client.seal(input).unwrap();
+    let at = input.first().map_or(0, |byte| usize::from(*byte) % sealed.len());
     sealed[at] ^= 1;
     assert!(agent.open(&sealed).is_err());
     sealed[at] ^= 1;
-    assert_eq!(agent.open(&sealed).unwrap(), said);
+    assert_eq!(agent.open(&sealed).unwrap(), input);
     assert!(agent.open(&sealed).is_err(), "once");
 }
 

@@ -1,4 +1,4 @@
-//! What `silkrail check` reads: the output of programs, and lines of other nodes.
+//! Input of `silkrail check`: the output of programs, and lines of other nodes.
 
 use check::{
     TestKind,
@@ -10,11 +10,11 @@ use check::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-/// One input, read as all of them.
+/// One input, read in every format.
 pub(super) fn run(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     for kind in [TestKind::Bandwidth, TestKind::Latency] {
-        let _ = parse_perftest(kind, &text).inspect(|measured| is_a_number(kind, measured));
+        let _ = parse_perftest(kind, &text).inspect(|measured| assert_positive(kind, measured));
     }
     for library in [CollectiveLibrary::Nccl, CollectiveLibrary::Hccl] {
         if let Ok(curve) = parse(library, Collective::AllReduce, &text) {
@@ -24,9 +24,9 @@ pub(super) fn run(input: &[u8]) {
         }
     }
     for line in input.split(|byte| *byte == b'\n') {
-        written_reads::<AgentRequest>(line);
-        written_reads::<AgentReply>(line);
-        if let Some(record) = written_reads::<TestResult>(line) {
+        assert_readable::<AgentRequest>(line);
+        assert_readable::<AgentReply>(line);
+        if let Some(record) = assert_readable::<TestResult>(line) {
             let _ = (record.value(), record.series(), record.mismatch());
             let records = [record];
             let _ = exposition::text(&records);
@@ -37,8 +37,8 @@ pub(super) fn run(input: &[u8]) {
     }
 }
 
-/// Neither nothing, nor less, nor more than any number.
-fn is_a_number(kind: TestKind, measured: &Measurement) {
+/// Asserts that the value is finite and positive.
+fn assert_positive(kind: TestKind, measured: &Measurement) {
     let value = match kind {
         TestKind::Bandwidth => measured.bandwidth.map(|bandwidth| bandwidth.average_gbps),
         TestKind::Latency => measured.latency.map(|latency| latency.average_us),
@@ -46,8 +46,8 @@ fn is_a_number(kind: TestKind, measured: &Measurement) {
     assert!(value.is_some_and(|value| value.is_finite() && value > 0.0), "{measured:?}");
 }
 
-/// What is written reads again. Not always as the same: the last digit of a fraction may differ.
-fn written_reads<T: Serialize + DeserializeOwned>(line: &[u8]) -> Option<T> {
+/// Asserts that the written value can be read. It may differ in the last digit of a fraction.
+fn assert_readable<T: Serialize + DeserializeOwned>(line: &[u8]) -> Option<T> {
     let value: T = serde_json::from_slice(line).ok()?;
     let again = serde_json::to_vec(&value).unwrap();
     assert!(serde_json::from_slice::<T>(&again).is_ok(), "{}", String::from_utf8_lossy(&again));

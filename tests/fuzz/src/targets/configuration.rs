@@ -1,7 +1,7 @@
-//! A whole call: environment and network configuration, through every plugin's own reading.
+//! A whole call: environment and network configuration, parsed by every plugin.
 //!
-//! ADD and CHECK look for the pod's namespace before they change anything, and here there is none; STATUS and
-//! VERSION change nothing. DEL, GC and the ADD of the IPAM plugin write: only [`Idle`] is asked for those.
+//! ADD and CHECK open the pod's namespace, which does not exist here, before any change; STATUS and VERSION change
+//! nothing. DEL, GC and the ADD of the IPAM plugin write: only [`Idle`] is called with those.
 
 use std::ffi::OsString;
 
@@ -25,7 +25,7 @@ static IPVLAN: Adapter<ChildLinkPlugin<IpvlanKind>> = Adapter::with_ipam(ChildLi
 static SRIOV: Adapter<SriovPlugin> = Adapter::with_ipam(SriovPlugin, &IPAM);
 static RDMA: Adapter<RdmaPlugin> = Adapter::without_ipam(RdmaPlugin);
 
-/// Plugins, and what may be asked of them.
+/// Plugins, each with the commands that change nothing.
 const PLUGINS: [(&dyn Plugin, &[&str]); 6] = [
     (&MACVLAN, &["ADD", "CHECK", "STATUS", "VERSION"]),
     (&IPVLAN, &["ADD", "CHECK", "STATUS"]),
@@ -35,10 +35,10 @@ const PLUGINS: [(&dyn Plugin, &[&str]); 6] = [
     (&Idle, &["DEL", "GC", "MAKE"]),
 ];
 
-/// Where no file can be made, whatever a plugin tries.
+/// A directory in which no file can be created.
 const NOWHERE: &str = "/proc/nowhere";
 
-/// `CNI_ARGS`, `CNI_CONTAINERID` and `CNI_IFNAME` in a line each, then the configuration.
+/// `CNI_ARGS`, `CNI_CONTAINERID` and `CNI_IFNAME`, one per line, then the configuration.
 pub(super) fn run(input: &[u8]) {
     let mut parts = input.splitn(4, |byte| *byte == b'\n');
     let mut part = || String::from_utf8_lossy(parts.next().unwrap_or_default()).into_owned();
@@ -46,20 +46,20 @@ pub(super) fn run(input: &[u8]) {
     let stdin = parts.next().unwrap_or_default();
     match serde_json::from_slice::<Value>(stdin) {
         Ok(mut conf) => {
-            make_harmless(&mut conf);
+            remove_paths(&mut conf);
             for (plugin, commands) in PLUGINS {
-                commands.iter().for_each(|command| call.is_answered_alike(plugin, command, &conf));
+                commands.iter().for_each(|command| call.assert_same_result(plugin, command, &conf));
             }
         }
         Err(_) => {
-            let (outcome, _) = call.answer(&MACVLAN, "ADD", stdin);
-            assert_eq!(outcome, CallOutcome::Failure, "what is no JSON was understood");
+            let (outcome, _) = call.result(&MACVLAN, "ADD", stdin);
+            assert_eq!(outcome, CallOutcome::Failure, "invalid JSON was accepted");
         }
     }
 }
 
-/// Takes the paths of files out of a configuration that a plugin would make or read.
-fn make_harmless(conf: &mut Value) {
+/// Removes the paths of files that a plugin would create or read from a configuration.
+fn remove_paths(conf: &mut Value) {
     let Value::Object(conf) = conf else { return };
     remove(conf, &["logFile", "stateDir"]);
     conf.insert("stateDir".into(), NOWHERE.into());
@@ -76,7 +76,7 @@ fn remove(object: &mut Map<String, Value>, keys: &[&str]) {
     object.retain(|written, _| !keys.iter().any(|key| key.eq_ignore_ascii_case(written)));
 }
 
-/// A plugin that does nothing, so that what the protocol itself reads for each verb is read.
+/// A plugin that does nothing, so that the protocol's own parsing of each operation is tested.
 struct Idle;
 
 impl Plugin for Idle {
@@ -97,7 +97,7 @@ impl Plugin for Idle {
         Ok(())
     }
 
-    /// What is valid keeps its name: by that it is found among the journals.
+    /// A valid attachment survives a round trip as text: journals are found by this name.
     fn gc(&self, request: &GcRequest<'_>) -> Result<(), Error> {
         for attachment in &request.valid {
             assert_eq!(attachment.to_string().parse().ok().as_ref(), Some(attachment));
@@ -128,8 +128,8 @@ impl Call {
         })
     }
 
-    /// Calls a plugin; what it prints is the protocol's.
-    fn answer(&self, plugin: &dyn Plugin, command: &str, mut stdin: &[u8]) -> (CallOutcome, String) {
+    /// Calls a plugin, and checks that its output follows the protocol.
+    fn result(&self, plugin: &dyn Plugin, command: &str, mut stdin: &[u8]) -> (CallOutcome, String) {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         let streams = CallIo {
             environment: &|name| self.variable(name, command),
@@ -140,19 +140,19 @@ impl Call {
         let outcome = cni::serve(plugin, streams);
         let stdout = String::from_utf8(stdout).unwrap();
         assert!(stderr.is_empty(), "{}", String::from_utf8_lossy(&stderr));
-        assert_eq!(outcome == CallOutcome::Success, is_answer(&stdout, command), "{command}: {stdout}");
+        assert_eq!(outcome == CallOutcome::Success, is_success(&stdout, command), "{command}: {stdout}");
         (outcome, stdout)
     }
 
-    /// The answer is the same with a key that nobody knows, and with keys in another letter case.
-    fn is_answered_alike(&self, plugin: &dyn Plugin, command: &str, conf: &Value) {
-        let answer = |conf: &Value| self.answer(plugin, command, conf.to_string().as_bytes());
-        let plain = answer(conf);
+    /// The result is the same with an unknown key, and with keys in another letter case.
+    fn assert_same_result(&self, plugin: &dyn Plugin, command: &str, conf: &Value) {
+        let result = |conf: &Value| self.result(plugin, command, conf.to_string().as_bytes());
+        let plain = result(conf);
         let Value::Object(object) = conf else { return };
         let mut more = object.clone();
-        more.insert("nobodyKnowsThis".into(), Value::Array(vec![]));
+        more.insert("unknownKey".into(), Value::Array(vec![]));
         assert_eq!(
-            answer(&Value::Object(more)),
+            result(&Value::Object(more)),
             plain,
             "{} {command}: an unknown key matters",
             plugin.name()
@@ -160,7 +160,7 @@ impl Call {
         let upper: Map<_, _> = object.iter().map(|(k, v)| (k.to_ascii_uppercase(), v.clone())).collect();
         if upper.len() == object.len() {
             assert_eq!(
-                answer(&Value::Object(upper)),
+                result(&Value::Object(upper)),
                 plain,
                 "{} {command}: letter case matters",
                 plugin.name()
@@ -169,10 +169,10 @@ impl Call {
     }
 }
 
-/// Whether this is a success; what is neither that nor the protocol's error fails the target.
-fn is_answer(stdout: &str, command: &str) -> bool {
+/// Whether the output is a success. Output that is neither a success nor an error object fails the target.
+fn is_success(stdout: &str, command: &str) -> bool {
     if stdout.is_empty() {
-        assert!(matches!(command, "STATUS" | "DEL" | "GC"), "{command} without a word");
+        assert!(matches!(command, "STATUS" | "DEL" | "GC"), "{command} without output");
         return true;
     }
     let object: Value = serde_json::from_str(stdout).unwrap();
@@ -182,7 +182,7 @@ fn is_answer(stdout: &str, command: &str) -> bool {
         return object["supportedVersions"].as_array().is_some_and(|all| all.iter().all(known));
     }
     assert!(object["code"].as_u64().is_some_and(|code| code > 0), "{stdout}");
-    // Only STATUS gets as far as the kernel, whose refusals have no code of their own.
+    // Only STATUS calls the kernel, whose errors have no CNI error code.
     assert!(command == "STATUS" || object["code"] != ErrorCode::INTERNAL.0, "{stdout}");
     assert!(object["msg"].as_str().is_some_and(|msg| !msg.is_empty()), "{stdout}");
     false

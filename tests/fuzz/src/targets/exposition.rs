@@ -1,4 +1,4 @@
-//! Names and values of metrics: drivers, firmware and users choose them, with control characters and such that turn text around.
+//! Names and values of metrics from drivers, firmware and users, with control and bidirectional characters.
 
 use exposition::{Exposition, ExpositionFormat, LabelSet, MetricType, metric_name};
 
@@ -10,17 +10,17 @@ pub(super) fn run(input: &[u8]) {
     let family = exposition.family("rdma_info", MetricType::Gauge, &text);
     family.add(LabelSet::of([("device", &*text), ("node", "n")]), 1.0);
     for format in [ExpositionFormat::Text, ExpositionFormat::OpenMetrics] {
-        let told = exposition.encode(format);
-        let lines: Vec<_> = told.split('\n').filter(|line| !line.is_empty()).collect();
+        let encoded = exposition.encode(format);
+        let lines: Vec<_> = encoded.split('\n').filter(|line| !line.is_empty()).collect();
         let end = usize::from(format == ExpositionFormat::OpenMetrics);
-        assert_eq!(lines.len(), 3 + end, "nothing in a text ends a line: {told:?}");
+        assert_eq!(lines.len(), 3 + end, "a text ends a line: {encoded:?}");
         let value = lines[2].strip_prefix("rdma_info{").and_then(|rest| rest.strip_prefix("device=\""));
         let (value, rest) = match value {
             Some(rest) => read(rest).unwrap(),
             None => (String::new(), &lines[2]["rdma_info{".len()..]),
         };
-        assert_eq!(value, text, "{told:?}");
-        assert!(rest.trim_start_matches(',').starts_with("node=\"n\"} 1"), "{told:?}");
+        assert_eq!(value, text, "{encoded:?}");
+        assert!(rest.trim_start_matches(',').starts_with("node=\"n\"} 1"), "{encoded:?}");
     }
 }
 
@@ -29,7 +29,7 @@ fn is_a_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(is_part) && !name.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// A label's value, up to its quotation mark, and what follows; `None` if it has no end or an escape that is none.
+/// A label's value, up to its quotation mark, and the rest; `None` without an end or with an invalid escape.
 fn read(rest: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = rest.char_indices();

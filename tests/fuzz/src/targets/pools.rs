@@ -5,26 +5,26 @@ use std::path::Path;
 use ipam::{Pool, PoolRequest, Pools};
 use serde_json::Value;
 
-/// A file of pools.
+/// A pool file.
 pub(super) fn run(input: &[u8]) {
     let Ok(text) = str::from_utf8(input) else { return };
     let yaml = Pools::from_text(text, Path::new("pools.yaml"));
     let json = Pools::from_text(text, Path::new("pools.json"));
     for read in [&yaml, &json] {
         match read {
-            Ok(pools) => are_pools(pools),
+            Ok(pools) => assert_pools(pools),
             Err(why) => assert!(!why.to_string().is_empty()),
         }
     }
     if let Ok(value) = serde_json::from_str::<Value>(text) {
-        is_read_alike(&value);
-        let _ = Pools::from_inline(&value).inspect(are_pools);
-        let _ = Pools::from_inline(&Value::Array(vec![value])).inspect(are_pools);
+        assert_same_meaning(&value);
+        let _ = Pools::from_inline(&value).inspect(assert_pools);
+        let _ = Pools::from_inline(&Value::Array(vec![value])).inspect(assert_pools);
     }
 }
 
-/// What was printed as JSON is YAML too, and means the same.
-fn is_read_alike(value: &Value) {
+/// JSON is also YAML, with the same meaning.
+fn assert_same_meaning(value: &Value) {
     let text = value.to_string();
     let json = Pools::from_text(&text, Path::new("pools.json"));
     let yaml = Pools::from_text(&text, Path::new("pools.yaml"));
@@ -36,10 +36,10 @@ fn is_read_alike(value: &Value) {
     assert_eq!(json.reserved(), yaml.reserved());
 }
 
-fn are_pools(pools: &Pools) {
+fn assert_pools(pools: &Pools) {
     for pool in pools.iter() {
-        is_a_pool(pool, pools);
-        assert_eq!(pools.get(pool.name.as_str()), Some(pool), "a name that is there twice");
+        assert_pool(pool, pools);
+        assert_eq!(pools.get(pool.name.as_str()), Some(pool), "a duplicate name");
     }
     let names: Vec<String> = pools.iter().map(|pool| pool.name.to_string()).collect();
     for (ipv4, ipv6) in [(names.as_slice(), [].as_slice()), (&[], &names), (&[], &[])] {
@@ -62,7 +62,7 @@ fn are_pools(pools: &Pools) {
 }
 
 /// The rules that the allocator and the kernel rely on.
-fn is_a_pool(pool: &Pool, pools: &Pools) {
+fn assert_pool(pool: &Pool, pools: &Pools) {
     assert_eq!(pool.subnet.ip(), pool.subnet.network(), "host bits are set");
     assert_eq!(pool.family(), pool.ranges.family());
     for ordinal in [Some(0), pool.ranges.len().checked_sub(1)].into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! `prevResult`, and what a delegate printed: read in one version, written in every version, read back.
+//! `prevResult` and the result of a delegate: read in one version, written in every version, read back.
 
 use cni::{AddResult, NetConf, Version};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ pub(super) fn run(input: &[u8]) {
     let _ = AddResult::from_delegate(result.as_bytes(), version);
     let Some(result) = read(version, &value) else { return };
     for version in Version::ALL {
-        reads_back(&result, version);
+        assert_round_trip(&result, version);
     }
 }
 
@@ -23,8 +23,8 @@ fn read(version: Version, value: &Value) -> Option<AddResult> {
     conf.prev_result().inspect_err(|why| assert!(!why.msg.is_empty())).ok()?
 }
 
-/// What is written for a version reads back as it was, as far as the version can say it.
-fn reads_back(result: &AddResult, version: Version) {
+/// Asserts that a result survives a round trip in a version, to the extent that the version can express it.
+fn assert_round_trip(result: &AddResult, version: Version) {
     let Ok(written) = result.to_value(version) else {
         assert!(result.ips.is_empty() && version < Version::V0_3_0, "{version} cannot express {result:?}");
         return;
@@ -33,10 +33,10 @@ fn reads_back(result: &AddResult, version: Version) {
     let printed = result.to_json(version).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&printed).unwrap(), written, "printed as another value");
     let again = read(version, &written).unwrap();
-    assert_eq!(again.to_value(version).unwrap(), written, "not written as it was read");
+    assert_eq!(again.to_value(version).unwrap(), written, "changed by a round trip");
     let delegated = AddResult::from_delegate(printed.as_bytes(), version).unwrap();
-    assert_eq!(delegated, again, "a delegate's result is read in another way");
+    assert_eq!(delegated, again, "a delegate's result is parsed differently");
     if version == Version::LATEST {
-        assert_eq!(again, *result, "something is lost");
+        assert_eq!(again, *result, "the latest version lost data");
     }
 }

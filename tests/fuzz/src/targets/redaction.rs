@@ -1,8 +1,8 @@
-//! Files as a bundle of `silkrail doctor` has them: somebody may have written anything into one.
+//! Files of a bundle of `silkrail doctor`, with any content.
 
 use doctor::bundle::{Redactor, redacted};
 
-/// A secret in a line of its own, behind whatever the file says.
+/// A secret in a separate line, after or before the content of the file.
 const LINE: &str = "password=hunter2-plain";
 const SECRET: &str = "hunter2-plain";
 const MAC: &str = "52:54:00:aa:bb:cc";
@@ -25,7 +25,7 @@ pub(super) fn run(input: &[u8]) {
     assert!(!shown.contains(MAC) && !shown.contains(HOST), "{planted:?}");
 }
 
-/// As journals have the configurations of delegates.
+/// The form of a delegate's configuration in a journal.
 fn json(text: &str) -> String {
     let configuration = serde_json::json!({"text": text, "password": SECRET}).to_string();
     serde_json::json!({"text": text, "delegated": {"configuration": configuration}}).to_string()

@@ -1,4 +1,4 @@
-//! The files of a node's state, as a kill, a full disk or another program may have left them.
+//! State files, possibly damaged by a kill, a full disk or another program.
 
 use std::{fmt::Debug, net::IpAddr};
 
@@ -15,17 +15,17 @@ use serde_json::{Map, Value};
 use sriov_plugin::SriovPlugin;
 use state::claim::DeviceClaim;
 
-/// One file, read as each of them.
+/// One file, read as each kind of state file.
 pub(super) fn run(input: &[u8]) {
     journal(input, plugin_runtime::read_journal::<ChildLinkPlugin<MacvlanKind>>);
     journal(input, plugin_runtime::read_journal::<SriovPlugin>);
     journal(input, plugin_runtime::read_journal::<RdmaPlugin>);
     journal(input, plugin_runtime::read_journal::<IpamPlugin>);
     if let Ok(claim) = serde_json::from_slice::<DeviceClaim>(input) {
-        is_written_as_read(&claim);
+        assert_round_trip(&claim);
     }
     if let Ok(entry) = Entry::parse(input) {
-        is_written_as_read(&entry);
+        assert_round_trip(&entry);
     }
     if let Ok(object) = serde_json::from_slice(input) {
         go_file(&object);
@@ -33,7 +33,7 @@ pub(super) fn run(input: &[u8]) {
     map(input);
 }
 
-/// A journal is written as it was read, and a line that was not finished does not count.
+/// A journal survives a round trip, and a truncated last line is ignored.
 fn journal<C: Change>(input: &[u8], read: fn(&[u8]) -> Result<JournalContent<C>, String>) {
     let content = match read(input) {
         Ok(content) => content,
@@ -44,16 +44,16 @@ fn journal<C: Change>(input: &[u8], read: fn(&[u8]) -> Result<JournalContent<C>,
     assert_eq!(again.to_bytes().unwrap(), written);
     assert_eq!((&again.head, again.complete), (&content.head, content.complete));
     assert!(content.changes.iter().all(|change| !change.to_string().is_empty()));
-    let torn = [written.as_slice(), br#"{"change":"#].concat();
-    assert_eq!(read(&torn).unwrap().to_bytes().unwrap(), written);
+    let truncated = [written.as_slice(), br#"{"change":"#].concat();
+    assert_eq!(read(&truncated).unwrap().to_bytes().unwrap(), written);
 }
 
-fn is_written_as_read<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
+fn assert_round_trip<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
     let written = serde_json::to_vec(value).unwrap();
     assert_eq!(serde_json::from_slice::<T>(&written).unwrap(), *value);
 }
 
-/// What the Go plugins left, whose decoder finds a key in any letter case.
+/// State of the Go plugins, whose decoder is case-insensitive.
 fn go_file(object: &Map<String, Value>) {
     let fields = ConfObject::new(object, "");
     let sriov = sriov_plugin::GoSriovState::of(&fields);
@@ -66,12 +66,12 @@ fn go_file(object: &Map<String, Value>) {
     }
 }
 
-/// A map that is not what it seems is no map; any other names only bits that it has.
+/// An invalid header is rejected; a valid map refers only to bits that it has.
 fn map(input: &[u8]) {
     let Some((head, table)) = input.split_first_chunk() else { return };
     let Some(header) = MapHeader::from_bytes(head) else { return };
     assert_eq!(MapHeader::from_bytes(&header.to_bytes()), Some(header));
-    // Whoever damages a file by hand can make its hash fit too.
+    // A file that was changed on purpose can have a matching hash.
     let family = head[40..41].iter().chain(table);
     let hash = family.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -86,7 +86,7 @@ fn map(input: &[u8]) {
     }
 }
 
-/// The addresses that a table names, and those that are in no table.
+/// The addresses of a table, and the lowest and highest address.
 fn addresses(table: &[u8]) -> impl Iterator<Item = IpAddr> {
     let named = table.chunks_exact(16).take(64).filter_map(|bytes| bytes.try_into().ok());
     let numbers = named.map(u128::from_le_bytes).chain([0, u128::MAX]);

@@ -1,4 +1,4 @@
-//! Names and addresses as texts: what is printed reads back as the same, and is safe where it is used.
+//! Names and addresses as text: they survive a round trip, and are safe as file names.
 
 use std::{fmt::Display, str::FromStr};
 
@@ -8,46 +8,46 @@ use ipam::{IpRange, PoolName};
 use serde::{Serialize, de::DeserializeOwned};
 use sysfs::Function;
 
-/// One text, read as everything that is read from a text.
+/// One text, parsed as every type that implements `FromStr`.
 pub(super) fn run(input: &[u8]) {
     let Ok(text) = str::from_utf8(input) else { return };
-    stored::<MacAddr>(text);
-    stored::<PciAddress>(text).inspect(|pci| is_a_file_name(&pci.to_string()));
-    stored::<Function>(text).inspect(|function| is_a_file_name(&function.to_string()));
-    stored::<LinkName>(text).inspect(|name| is_a_file_name(name.as_str()));
-    stored::<ContainerId>(text).inspect(|id| is_a_file_name(id.as_str()));
-    printed::<VlanProto>(text);
-    printed::<IpRange>(text);
-    printed::<PoolName>(text).inspect(|name| is_a_file_name(name.as_str()));
-    printed::<Attachment>(text)
-        .inspect(|attachment| is_a_file_name(&format!("{attachment}.sriov.journal.bad")));
+    parse_stored::<MacAddr>(text);
+    parse_stored::<PciAddress>(text).inspect(|pci| assert_file_name(&pci.to_string()));
+    parse_stored::<Function>(text).inspect(|function| assert_file_name(&function.to_string()));
+    parse_stored::<LinkName>(text).inspect(|name| assert_file_name(name.as_str()));
+    parse_stored::<ContainerId>(text).inspect(|id| assert_file_name(id.as_str()));
+    parse_printed::<VlanProto>(text);
+    parse_printed::<IpRange>(text);
+    parse_printed::<PoolName>(text).inspect(|name| assert_file_name(name.as_str()));
+    parse_printed::<Attachment>(text)
+        .inspect(|attachment| assert_file_name(&format!("{attachment}.sriov.journal.bad")));
     vlan(text);
     let _ = Version::from_conf(text).inspect(|version| assert!(text.is_empty() || version.as_str() == text));
     let _ = Operation::from_command(text).inspect(|verb| assert_eq!(verb.as_str(), text));
     arguments(text);
 }
 
-/// What is printed reads back as the same value, which prints the same.
-fn printed<T: FromStr<Err: Display> + Display + PartialEq + std::fmt::Debug>(text: &str) -> Option<T> {
+/// Asserts that the printed value is parsed as the same value.
+fn parse_printed<T: FromStr<Err: Display> + Display + PartialEq + std::fmt::Debug>(text: &str) -> Option<T> {
     let value = text.parse::<T>().inspect_err(|why| assert!(!why.to_string().is_empty())).ok()?;
     let again = value.to_string().parse::<T>();
     assert_eq!(again.ok().as_ref(), Some(&value), "{text:?} is printed as {:?}", value.to_string());
     Some(value)
 }
 
-/// The same also for the value as state files have it.
-fn stored<T>(text: &str) -> Option<T>
+/// Asserts the same for the JSON form of the value in state files.
+fn parse_stored<T>(text: &str) -> Option<T>
 where
     T: FromStr<Err: Display> + Display + PartialEq + std::fmt::Debug + Serialize + DeserializeOwned,
 {
-    let value = printed::<T>(text)?;
+    let value = parse_printed::<T>(text)?;
     let json = serde_json::to_string(&value).unwrap();
     assert_eq!(serde_json::from_str::<T>(&json).ok().as_ref(), Some(&value), "{text:?} is stored as {json}");
     Some(value)
 }
 
-/// One file in its directory, whatever it is joined to.
-fn is_a_file_name(name: &str) {
+/// Asserts that the name is one path component of at most 255 bytes.
+fn assert_file_name(name: &str) {
     assert!(!name.is_empty() && name.len() <= 255, "{name:?}");
     assert!(!name.contains(['/', '\0']) && name != "." && name != "..", "{name:?}");
 }

@@ -1,4 +1,4 @@
-//! silkraild's web configuration, and what its clients say who they are.
+//! silkraild's web configuration, and the credentials of its clients.
 
 use webconfig::{BasicCredentials, WebConfigFile};
 

@@ -82,7 +82,7 @@ async fn ten_thousand_sources_of_one_network_do_not_evict_another_network() {
     assert!(!has_ended(&mut open.last_mut().unwrap().1), "the latest connection stays open");
 }
 
-/// With a random choice about 47 of 128 connections left open; with the longest idle one, none would.
+/// With a random choice about 47 of 128 connections stay open; with the longest idle one, none would.
 #[tokio::test(start_paused = true)]
 async fn among_equal_sources_eviction_is_random_and_spares_requests_in_progress() {
     let table = Connections::with_limits(DAEMON_LIMITS);
