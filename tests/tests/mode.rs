@@ -59,7 +59,10 @@ fn the_kernels_command_line_takes_precedence_and_is_reported() {
     let node = ModeFixture::new();
     node.put("proc/cmdline", "quiet ib_core.netns_mode=1\n");
     let ran = node.silkrail("mode set exclusive --persist").ended(10);
-    assert!(ran.stdout.contains("the kernel's command line, ib_core.netns_mode wins with shared"), "{ran:?}");
+    assert!(
+        ran.stdout.contains("the kernel command line, ib_core.netns_mode overrides it with shared"),
+        "{ran:?}"
+    );
     assert_eq!(node.setting().as_deref(), Some("options ib_core netns_mode=0"));
 }
 

@@ -131,8 +131,8 @@ pub(crate) fn claimed(orphan: Orphan, evidence: &GcEvidence<'_>) -> StaleFinding
 }
 
 fn unreadable_file(path: &Path) -> StaleFinding {
-    let evidence = "it cannot be parsed, so the resources of its attachment are kept: delete the file once the attachment has no \
-                    resources left";
+    let evidence = "it cannot be parsed, so the resources of its attachment are kept: delete the file once the attachment has \
+                    no resources left";
     StaleFinding::new(
         FindingState::Kept,
         FindingKind::File,

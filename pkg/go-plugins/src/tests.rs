@@ -62,7 +62,7 @@ fn a_file_that_cannot_be_parsed_is_kept() {
         assert!(dir.state.find("sriov", name, soon()).unwrap().is_none());
         assert_eq!(fs::read_to_string(path).unwrap(), content);
     }
-    assert!(dir.state.find("sriov", "pci", soon()).unwrap().is_none(), "a directory is no file");
+    assert!(dir.state.find("sriov", "pci", soon()).unwrap().is_none(), "a directory is not a file");
     assert!(
         dir.state.find("rdma", &"x".repeat(300), soon()).unwrap().is_none(),
         "nor is a name too long for one"

@@ -13,7 +13,10 @@ pub struct ContainerId(String);
 
 /// The text is not a valid container ID.
 #[derive(Debug, thiserror::Error)]
-#[error("container ID {0:?} is not valid: expected a letter or digit, then letters, digits, '_', '.' or '-', at most {max} bytes", max = ContainerId::MAX)]
+#[error(
+    "container ID {0:?} is not valid: expected a letter or digit, then letters, digits, '_', '.' or '-', at most {max} bytes",
+    max = ContainerId::MAX
+)]
 pub struct InvalidContainerId(pub String);
 
 impl ContainerId {

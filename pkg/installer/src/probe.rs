@@ -68,7 +68,7 @@ fn run(mut command: Command, input: &str) -> Result<String, String> {
     }
 }
 
-/// Retries on `ETXTBSY`: a file just written may still be open in a process that another thread is about to execute.
+/// Starts a program; retries on `ETXTBSY`, since another thread's child may have inherited the file open for writing.
 fn spawn(command: &mut Command, deadline: Instant) -> io::Result<Child> {
     loop {
         match command.spawn() {

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_is_told_from_one_that_is_built_in() {
+    fn a_module_is_distinguished_from_built_in_code() {
         let path = "lib/modules/6.12.0-test/modules";
         let dep = "kernel/drivers/infiniband/core/ib_core.ko.xz: kernel/x.ko.xz\n";
         let other =

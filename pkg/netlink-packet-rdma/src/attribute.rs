@@ -1,4 +1,4 @@
-//! One attribute of a message.
+//! The attributes of messages.
 
 use netlink_packet_core::{DecodeError, DefaultNla, NLA_F_NESTED, Nla, NlaBuffer, Parseable};
 
@@ -9,27 +9,27 @@ use crate::{
     value::{AttributeValue, odd_name, text},
 };
 
-/// An attribute of the nldev client.
+/// An attribute of the nldev client, an `RDMA_NLDEV_ATTR_` number with its value.
 ///
-/// A text must not hold a NUL; numbers are in the machine's byte order.
+/// A text must not contain a NUL; numbers are in the machine's byte order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NldevAttribute {
-    /// The device's number: it stays for the device's life, also across moves.
+    /// The device's index, which does not change when the device moves or is renamed.
     DevIndex(u32),
-    /// The device's name, unique on the node whatever the namespace.
+    /// The device's name, such as `mlx5_0`; unique on the node across namespaces.
     DevName(String),
-    /// A port's number, from 1. In a device's answer: how many ports it has.
+    /// A port's number, from 1. In the reply for a device: the number of ports.
     PortIndex(u32),
-    /// Capabilities of the device or the port.
+    /// The capability flags of the device or the port.
     CapFlags(u64),
-    /// The firmware's version.
+    /// The firmware version, such as `28.39.1002`.
     FwVersion(String),
-    /// The device's GUID.
+    /// The device's node GUID.
     NodeGuid(u64),
-    /// The card's GUID.
+    /// The GUID of the card (system image).
     SysImageGuid(u64),
-    /// InfiniBand's subnet prefix.
+    /// The InfiniBand subnet prefix.
     SubnetPrefix(u64),
     /// The port's LID. Only InfiniBand ports have one.
     Lid(u32),
@@ -41,67 +41,67 @@ pub enum NldevAttribute {
     PortState(PortState),
     /// The port's physical state.
     PortPhysState(PhysState),
-    /// What kind of device it is.
+    /// The device's node type.
     DevNodeType(NodeType),
-    /// How many resources of each kind there are.
+    /// The number of resources of each kind.
     ResSummary(Vec<ResourceCount>),
     /// The resources of one kind, or the counters bound to some.
     Resources(ResourceTable),
-    /// The index of the port's link, if that is in the asking namespace.
+    /// The index of the port's link, if that is in the requesting namespace.
     NdevIndex(u32),
-    /// The name of the port's link, if that is in the asking namespace.
+    /// The name of the port's link, if that is in the requesting namespace.
     NdevName(String),
-    /// The kind of a software device to make: `rxe`, `siw`.
+    /// The kind of a software device to create: `rxe`, `siw`.
     LinkType(String),
-    /// Who sees the RDMA devices.
+    /// The RDMA mode.
     NetnsMode(RawNetnsMode),
-    /// `roce`, `ib`, `iw`, `opa`, `usnic`, `usnic_udp`.
+    /// The protocol: `roce`, `ib`, `iw`, `opa`, `usnic`, `usnic_udp`.
     DevProtocol(String),
-    /// A file descriptor of the namespace to move to.
+    /// A file descriptor of the namespace to which a device moves.
     NetNsFd(u32),
-    /// A client: `uverbs`, `umad`, `issm`, `rdma_cm`.
+    /// A client of the device: `uverbs`, `umad`, `issm`, `rdma_cm`.
     ChardevType(String),
-    /// Its character device, like `uverbs3`.
+    /// The client's character device, such as `uverbs3`.
     ChardevName(String),
-    /// Its ABI.
+    /// The ABI version of the client.
     ChardevAbi(u64),
-    /// Its device number, as `dev_t` of the kernel's new encoding.
+    /// The number of the character device, as `dev_t` in the kernel's new encoding.
     Chardev(u64),
     /// The driver: see [`driver_name`](crate::driver_name). (The header's comment says u64; the kernel sends u32.)
     UverbsDriverId(u32),
-    /// How counters are bound.
+    /// How counters are bound (`RDMA_COUNTER_MODE_`).
     StatMode(u32),
-    /// The kind of resource whose counters are meant: [`ResourceKind::number`](crate::ResourceKind::number).
+    /// The kind of resource whose counters are requested: [`ResourceKind::number`](crate::ResourceKind::number).
     StatRes(u32),
-    /// By what counters are bound automatically.
+    /// The criteria by which counters are bound automatically (`RDMA_COUNTER_MASK_`).
     StatAutoModeMask(u32),
-    /// A bound counter.
+    /// The number of a counter set.
     StatCounterId(u32),
     /// The hardware counters of a port.
     StatHwCounters(Vec<HwCounter>),
-    /// Which hardware counters a port has, and which of them can be switched.
+    /// The hardware counters that a port supports, and which of them are optional.
     StatHwCounterStatus(Vec<HwCounterStatus>),
-    /// Whether interrupts are moderated adaptively.
+    /// Whether interrupt moderation is adaptive.
     DevDim(u8),
     /// Whether pinned memory is copied at a fork.
     CopyOnFork(u8),
     /// Whether an unprivileged process may set a privileged Q_Key.
     PrivilegedQkeyMode(u8),
-    /// Asks for the driver's own attributes too.
+    /// Requests the driver's own attributes too.
     DriverDetails(u8),
     /// The kind of a sub-device.
     DevType(u8),
-    /// The device a sub-device belongs to.
+    /// The parent device of a sub-device.
     ParentName(String),
-    /// Who gave the name: 0 unknown, 1 a user.
+    /// The origin of the name: 0 unknown, 1 a user.
     NameAssignType(u8),
-    /// What a notification is about: 0 came, 1 went, 2 link attached, 3 link detached.
+    /// The event of a notification: 0 registered, 1 unregistered, 2 link attached, 3 link detached.
     EventType(u8),
     /// Whether this kernel sends notifications.
     MonitorMode(u8),
     /// Whether optional counters are bound together with the others.
     StatOpcounterEnabled(u8),
-    /// An attribute this crate does not know, or whose value does not fit its type.
+    /// An attribute unknown to this crate, or with a value of unexpected size.
     Other(DefaultNla),
 }
 

@@ -1,58 +1,58 @@
-//! What a message asks for.
+//! The commands of messages.
 
 use crate::uapi::*;
 
-/// A command of the nldev client.
+/// A command of the nldev client, an `RDMA_NLDEV_CMD_` number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NldevCommand {
-    /// One device, or all (dump). Also the type of the answer to [`NldevCommand::PortGet`].
+    /// Reads one device, or all (dump). Also the type of the reply to [`NldevCommand::PortGet`].
     Get,
-    /// Rename a device *or* move it to another namespace; with both attributes only the name is looked at.
+    /// Renames a device *or* moves it to another namespace; with both attributes only the name is used.
     Set,
-    /// Make a software device (rxe, siw).
+    /// Creates a software device (rxe, siw).
     NewLink,
-    /// Remove a software device.
+    /// Deletes a software device.
     DelLink,
-    /// One port, or all ports of a device (dump with `DEV_INDEX`).
+    /// Reads one port, or all ports of a device (dump with `DEV_INDEX`).
     PortGet,
-    /// The RDMA core's settings. Not a dump.
+    /// Reads the RDMA core's settings. Not a dump.
     SysGet,
-    /// Change them.
+    /// Changes the RDMA core's settings.
     SysSet,
-    /// How many resources of each kind a device has in use.
+    /// Reads the number of resources of each kind that a device has in use.
     ResGet,
-    /// Queue pairs.
+    /// Lists queue pairs.
     ResQpGet,
-    /// Connection manager IDs.
+    /// Lists connection manager IDs.
     ResCmIdGet,
-    /// Completion queues.
+    /// Lists completion queues.
     ResCqGet,
-    /// Memory regions.
+    /// Lists memory regions.
     ResMrGet,
-    /// Protection domains.
+    /// Lists protection domains.
     ResPdGet,
-    /// The character device of a client (`uverbs`, `umad`) for a device.
+    /// Reads the character device of a client (`uverbs`, `umad`) for a device.
     GetChardev,
-    /// Bind counters.
+    /// Binds counters.
     StatSet,
-    /// Hardware counters of a port, or counters bound to resources.
+    /// Reads the hardware counters of a port, or counters bound to resources.
     StatGet,
-    /// Unbind counters.
+    /// Unbinds counters.
     StatDel,
-    /// User contexts.
+    /// Lists user contexts.
     ResCtxGet,
-    /// Shared receive queues.
+    /// Lists shared receive queues.
     ResSrqGet,
-    /// Which optional counters there are.
+    /// Lists the optional counters.
     StatGetStatus,
-    /// Make a sub-device.
+    /// Creates a sub-device.
     NewDev,
-    /// Remove a sub-device.
+    /// Deletes a sub-device.
     DelDev,
-    /// A notification: a device came, went, or changed its link.
+    /// A notification: a device was added or removed, or its link was attached or detached.
     Monitor,
-    /// A command this crate does not know.
+    /// A command unknown to this crate.
     Other(u16),
 }
 

@@ -8,35 +8,35 @@ use crate::{
     value::{AttributeValue, EntryField, text},
 };
 
-/// One hardware counter of a port, or of a set of counters.
+/// One hardware counter of a port, or of a counter set.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[doc(alias = "RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY")]
 pub struct HwCounter {
-    /// The driver's name for it, like `out_of_sequence`.
+    /// The driver's name of the counter, such as `out_of_sequence`.
     pub name: String,
-    /// Its value since the driver was loaded, or since the set was made.
+    /// The value since the driver was loaded, or since the set was created.
     pub value: u64,
 }
 
-/// A hardware counter that a port can have, without its value.
+/// A hardware counter that a port supports, without its value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[doc(alias = "RDMA_NLDEV_ATTR_STAT_HWCOUNTER_INDEX")]
 pub struct HwCounterStatus {
-    /// The driver's name for it, like `cc_rx_ce_pkts`.
+    /// The driver's name of the counter, such as `cc_rx_ce_pkts`.
     pub name: String,
-    /// The driver's number for it, from 0.
+    /// The driver's number of the counter, from 0.
     pub index: u32,
-    /// For an optional counter: whether it counts now (1) or not (0). The others always count.
+    /// For an optional counter: whether it is enabled (1) or not (0). The others are always enabled.
     pub dynamic: Option<u8>,
 }
 
-/// What a table tells of hardware counters: one attribute serves for both.
+/// A table of hardware counters: the same attribute contains either values or statuses.
 pub(crate) enum HwCounters {
     Values(Vec<HwCounter>),
     Statuses(Vec<HwCounterStatus>),
 }
 
-/// What an entry has of everything that an entry can have.
+/// All fields that an entry may have.
 #[derive(Default)]
 struct CounterEntry {
     name: Option<String>,
@@ -46,7 +46,7 @@ struct CounterEntry {
 }
 
 impl HwCounters {
-    /// The counters in a table, or, if none of them has a value, what they are. An entry without a name is left
+    /// Returns the counters in a table or, if none of them has a value, their statuses. Entries without a name are left
     /// out.
     pub(crate) fn read(bytes: &[u8]) -> Self {
         let (mut values, mut statuses) = (Vec::new(), Vec::new());

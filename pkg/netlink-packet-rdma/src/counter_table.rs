@@ -1,4 +1,4 @@
-//! Hardware counters for those who read them a thousand times.
+//! Hardware counters in a compact form, for frequent reads.
 
 use netlink_packet_core::{DecodeError, NetlinkDeserializable, NetlinkHeader};
 
@@ -7,29 +7,30 @@ use crate::{
     uapi::*,
 };
 
-/// The hardware counters of an answer, and nothing else of it.
+/// The hardware counters of a reply, without its other attributes.
 ///
-/// The names are as a rule those of the last time, and one text is compared faster than thirty are made.
+/// The names are kept as one text. They rarely change between reads, and comparing one text is faster than allocating
+/// thirty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HwCounterTable {
-    /// Each ends with a NUL.
+    /// The names, each of which ends with a NUL.
     names: String,
-    /// Their values, in the same order.
+    /// The values, in the order of the names.
     pub values: Vec<u64>,
 }
 
 impl HwCounterTable {
-    /// The driver's names.
+    /// Returns the driver's names of the counters, such as `out_of_sequence`.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.split_terminator('\0')
     }
 
-    /// All names as one text, to be compared.
+    /// Returns all names as one text, for comparison.
     pub fn all_names(&self) -> &str {
         &self.names
     }
 
-    /// Adds an entry; one without a name or a value is left out.
+    /// Adds an entry, unless it lacks a name or a value.
     fn add(&mut self, entry: &[u8]) {
         let (mut name, mut value) = (None, None);
         for field in fields(entry) {
@@ -51,7 +52,7 @@ impl HwCounterTable {
     }
 }
 
-/// A text with its terminator, and with nothing after it.
+/// Returns a text that ends with its only NUL; `None` for any other value.
 fn text(value: &[u8]) -> Option<&str> {
     let (end, text) = value.split_last()?;
     let whole = *end == 0 && !text.contains(&0);
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_values_are_those_of_the_answer() {
+    fn names_and_values_are_those_of_the_reply() {
         let counter = |name: &str, value| HwCounter { name: name.into(), value };
         let table = read(vec![counter("out_of_sequence", 7), counter("rx_x", u64::MAX)]);
         assert_eq!(table.names().collect::<Vec<_>>(), ["out_of_sequence", "rx_x"]);
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_cut_anywhere_gives_as_many_names_as_values() {
+    fn a_truncated_reply_gives_as_many_names_as_values() {
         let counter = |name: &str| HwCounter { name: name.into(), value: 1 };
         let attributes =
             vec![NldevAttribute::StatHwCounters(vec![counter("a"), counter("bb"), counter("ccc")])];

@@ -2,7 +2,7 @@
 
 use crate::uapi::*;
 
-/// The name of the driver whose number `UVERBS_DRIVER_ID` tells; `None` for a number this crate does not know,
+/// Returns the name of the driver with the number in `UVERBS_DRIVER_ID`, such as `mlx5`; `None` for an unknown number,
 /// and for 0, which out-of-tree drivers use.
 #[doc(alias = "rdma_driver_id")]
 pub fn driver_name(id: u32) -> Option<&'static str> {

@@ -1,18 +1,18 @@
 //! The RDMA netlink wire format (`NETLINK_RDMA`, client `RDMA_NL_NLDEV`), without I/O.
 //!
-//! Built like `netlink-packet-route`: a message is a command and a list of attributes, an attribute this
-//! crate does not know is kept as [`NldevAttribute::Other`], and enums may grow. Decoding never panics, and an
-//! attribute whose value does not fit its type is kept as `Other` too: one odd attribute of a new kernel
-//! never costs the whole answer.
+//! The structure is that of `netlink-packet-route`: a message is a command and a list of attributes, an unknown
+//! attribute is kept as [`NldevAttribute::Other`], and enums are non-exhaustive. Decoding never panics. An
+//! attribute whose value does not have the expected size is kept as `Other` too, so that an attribute changed by a
+//! new kernel does not make the whole reply unreadable.
 //!
-//! What is special about this family:
-//! * A message's type is `client << 10 | command`, and the attributes follow the netlink header at once:
+//! Properties of this family:
+//! * A message's type is `client << 10 | command`, and the attributes directly follow the netlink header:
 //!   there is no family header.
-//! * The answer to [`NldevCommand::PortGet`] carries the type of [`NldevCommand::Get`]. Match answers by
+//! * The reply to [`NldevCommand::PortGet`] has the type of [`NldevCommand::Get`]. Match replies by
 //!   their sequence number only.
-//! * `PORT_INDEX` in a device's answer is its *number of ports*.
+//! * `PORT_INDEX` in the reply for a device is its *number of ports*.
 //! * A table of resources may be empty although there are more: an entry that did not fit is sent again in the
-//!   next message. What is inside a table is a type of its own ([`ResourceAttribute`]), so that no answer can be
+//!   next message. The content of a table has a type of its own ([`ResourceAttribute`]), so that no reply can be
 //!   nested deeper than the kernel nests it.
 //! * `NLM_F_EXCL` and `NLM_F_REPLACE` are the bits of `NLM_F_DUMP`, and any of them makes a request a dump.
 

@@ -13,29 +13,29 @@ const COMMAND_MASK: u16 = (1 << CLIENT_SHIFT) - 1;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RdmaMessage {
-    /// Of the client that manages devices.
+    /// A message of the client `RDMA_NL_NLDEV`, which manages devices.
     Nldev(NldevMessage),
-    /// Of a client this crate does not know (iwcm, local services), as it came.
+    /// A message of another client (iwcm, local services), not decoded.
     Other {
         /// `client << 10 | command`.
         kind: u16,
-        /// What follows the netlink header.
+        /// The bytes after the netlink header.
         payload: Vec<u8>,
     },
 }
 
-/// A message of the client that manages devices.
+/// A message of the client `RDMA_NL_NLDEV`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NldevMessage {
-    /// What is asked for, or answered: see the crate's doc for an exception.
+    /// The command. A reply has that of its request, with the exception in the crate's documentation.
     pub command: NldevCommand,
-    /// In the order in which they are sent.
+    /// The attributes, in the order in which they are sent.
     pub attributes: Vec<NldevAttribute>,
 }
 
 impl NldevMessage {
-    /// A message.
+    /// Creates a message.
     pub fn new(command: NldevCommand, attributes: Vec<NldevAttribute>) -> Self {
         Self { command, attributes }
     }

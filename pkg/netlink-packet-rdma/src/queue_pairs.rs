@@ -8,10 +8,10 @@ use crate::{
     value::{AttributeValue, EntryField},
 };
 
-/// Queue pairs with numbers in a row, both ends included.
+/// Queue pairs with consecutive numbers, both ends included.
 ///
-/// `first` is at most `last` in whatever the kernel sends. One queue pair is written as its number, more are
-/// written as a range, as the kernel does.
+/// The kernel never sends a `first` above `last`. A single queue pair is serialized as its number, several as a range,
+/// as the kernel does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[doc(alias = "RDMA_NLDEV_ATTR_MIN_RANGE")]
 pub struct QueuePairRange {
@@ -22,7 +22,7 @@ pub struct QueuePairRange {
 }
 
 impl QueuePairRange {
-    /// The ranges in a table; an entry without a number is left out.
+    /// Returns the ranges in a table; an entry without a number is left out.
     pub(crate) fn table(bytes: &[u8]) -> Vec<Self> {
         entries(bytes, RDMA_NLDEV_ATTR_RES_QP_ENTRY).filter_map(Self::entry).collect()
     }

@@ -1,4 +1,4 @@
-//! One attribute of an entry in a table of resources.
+//! The attributes of the entries in a table of resources.
 
 use netlink_packet_core::{DefaultNla, NLA_F_NESTED, Nla, NlaBuffer, Parseable};
 
@@ -12,17 +12,17 @@ use crate::{
 
 /// An attribute of a resource.
 ///
-/// A resource has an owner: the thread that made it, or a part of the kernel.
+/// A resource has an owner: the thread that created it, or a part of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResourceAttribute {
-    /// The port it belongs to, from 1.
+    /// The number of its port, from 1.
     PortIndex(u32),
     /// The queue pairs that use it.
     QueuePairs(Vec<QueuePairRange>),
     /// A queue pair's number.
     Lqpn(u32),
-    /// The number of the queue pair it is connected to.
+    /// The number of the remote queue pair.
     Rqpn(u32),
     /// The packet sequence number of the receive queue: 24 bits.
     RqPsn(u32),
@@ -30,27 +30,27 @@ pub enum ResourceAttribute {
     SqPsn(u32),
     /// The state of path migration.
     PathMigState(u8),
-    /// What type it is: a queue pair's, or a shared receive queue's.
+    /// The type of a queue pair or shared receive queue.
     Type(u8),
-    /// Its state: a queue pair's, or a connection manager ID's.
+    /// The state of a queue pair or connection manager ID.
     State(u8),
-    /// The thread that made it, in the reader's PID namespace. Missing if it is in none of them or has ended.
+    /// The thread that created it, in the reader's PID namespace. Missing if it is not visible there or has ended.
     Pid(u32),
-    /// The part of the kernel that made it.
+    /// The part of the kernel that created it, such as `ib_core`.
     KernName(String),
-    /// The connection manager's port space.
+    /// The port space of a connection manager ID.
     Ps(u32),
     /// The local address, as a `sockaddr_storage`.
     SrcAddr(Vec<u8>),
     /// The remote address, as a `sockaddr_storage`.
     DstAddr(Vec<u8>),
-    /// How many completions fit in.
+    /// The capacity of a completion queue, in entries.
     Cqe(u32),
-    /// How many others use it.
+    /// The number of resources that use it.
     UseCnt(u64),
-    /// How the kernel polls it.
+    /// How the kernel polls a completion queue.
     PollCtx(u8),
-    /// Its length in bytes.
+    /// The length of a memory region in bytes.
     MrLen(u64),
     /// A protection domain's number.
     Pdn(u32),
@@ -62,24 +62,24 @@ pub enum ResourceAttribute {
     CmIdn(u32),
     /// A user context's number.
     Ctxn(u32),
-    /// How its counters are bound.
+    /// How its counters are bound (`RDMA_COUNTER_MODE_`).
     StatMode(u32),
     /// A counter set's number.
     StatCounterId(u32),
-    /// Its hardware counters.
+    /// The hardware counters of a counter set.
     StatHwCounters(Vec<HwCounter>),
     /// A shared receive queue's number.
     Srqn(u32),
-    /// The driver's own name for its type.
+    /// The driver's own name of the queue pair's type.
     Subtype(String),
     /// Whether optional counters are bound together with the others.
     StatOpcounterEnabled(u8),
-    /// An attribute this crate does not know, or whose value does not fit its type.
+    /// An attribute unknown to this crate, or with a value of unexpected size.
     Other(DefaultNla),
 }
 
 impl ResourceAttribute {
-    /// The attributes of an entry, without padding.
+    /// Returns the attributes of an entry, without padding.
     pub(crate) fn entry(bytes: &[u8]) -> Vec<Self> {
         fields(bytes).filter(|field| field.kind() != 0).filter_map(|field| Self::of(&field)).collect()
     }

@@ -1,17 +1,17 @@
-//! Small values of attributes.
+//! Attribute values that are enumerations.
 
 use crate::uapi::*;
 
-/// Who sees an RDMA device.
+/// The RDMA mode: the network namespaces in which RDMA devices are visible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[doc(alias = "RDMA_NLDEV_SYS_ATTR_NETNS_MODE")]
 pub enum RawNetnsMode {
-    /// Every network namespace.
+    /// Devices are visible in every network namespace.
     Shared,
-    /// The one namespace it is in.
+    /// Each device is visible only in its own namespace.
     Exclusive,
-    /// A mode this crate does not know.
+    /// A mode unknown to this crate.
     Other(u8),
 }
 
@@ -20,17 +20,17 @@ pub enum RawNetnsMode {
 #[non_exhaustive]
 #[doc(alias = "ib_port_state")]
 pub enum PortState {
-    /// No link.
+    /// `DOWN`: the port has no physical link.
     Down,
-    /// Link, not configured.
+    /// `INIT`: the link is up, but not configured.
     Init,
-    /// Configured, not yet in use.
+    /// `ARMED`: the port is configured, but not yet in use.
     Armed,
-    /// In use.
+    /// `ACTIVE`: the port can transfer data.
     Active,
-    /// Active, link error being handled.
+    /// `ACTIVE_DEFER`: as active, while a link error is handled.
     ActiveDefer,
-    /// A state this crate does not know (0 is the kernel's "no change").
+    /// A state unknown to this crate (0 is the kernel's "no change").
     Other(u8),
 }
 
@@ -39,30 +39,30 @@ pub enum PortState {
 #[non_exhaustive]
 #[doc(alias = "ib_port_phys_state")]
 pub enum PhysState {
-    /// Asleep.
+    /// `SLEEP`: the port is in a power-saving state.
     Sleep,
-    /// Looking for a partner.
+    /// `POLLING`: the port is searching for the other end.
     Polling,
-    /// Switched off.
+    /// `DISABLED`: the port is switched off.
     Disabled,
-    /// Training.
+    /// `PORT_CONFIGURATION_TRAINING`: both ends negotiate.
     Training,
-    /// Up.
+    /// `LINK_UP`: the physical link is up.
     LinkUp,
-    /// Recovering from an error.
+    /// `LINK_ERROR_RECOVERY`: the port recovers from an error.
     ErrorRecovery,
-    /// Under test.
+    /// `PHY_TEST`: the port is under test.
     Test,
-    /// A state this crate does not know.
+    /// A state unknown to this crate.
     Other(u8),
 }
 
-/// What kind of device it is.
+/// The node type of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[doc(alias = "rdma_node_type")]
 pub enum NodeType {
-    /// A channel adapter; RoCE devices are that too.
+    /// A channel adapter; also RoCE devices.
     Ca,
     /// An InfiniBand switch.
     Switch,
@@ -70,13 +70,13 @@ pub enum NodeType {
     Router,
     /// An iWARP card.
     Rnic,
-    /// usNIC.
+    /// A Cisco usNIC card.
     Usnic,
-    /// usNIC over UDP.
+    /// A Cisco usNIC card with UDP transport.
     UsnicUdp,
-    /// The driver does not say.
+    /// The driver does not specify the type.
     Unspecified,
-    /// A kind this crate does not know.
+    /// A type unknown to this crate.
     Other(u8),
 }
 

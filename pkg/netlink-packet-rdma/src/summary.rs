@@ -1,4 +1,4 @@
-//! How many resources a device has in use: a table inside an attribute.
+//! The number of resources that a device has in use: a table inside an attribute.
 
 use netlink_packet_core::{Emitable, Nla};
 
@@ -8,18 +8,18 @@ use crate::{
     value::{AttributeValue, EntryField, text},
 };
 
-/// How many resources of one kind a device has in use.
+/// The number of resources of one kind that a device has in use.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[doc(alias = "RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY")]
 pub struct ResourceCount {
-    /// The kernel's name for the kind: `qp`, `cq`, `mr`, `pd`, `ctx`, `srq`, `cm_id`.
+    /// The kernel's name of the kind: `qp`, `cq`, `mr`, `pd`, `ctx`, `srq`, `cm_id`.
     pub name: String,
-    /// How many there are now.
+    /// The current number.
     pub count: u64,
 }
 
 impl ResourceCount {
-    /// The counts in a table; an entry without a name or a count is left out.
+    /// Returns the counts in a table; an entry without a name or a count is left out.
     pub(crate) fn table(bytes: &[u8]) -> Vec<Self> {
         entries(bytes, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY).filter_map(Self::entry).collect()
     }

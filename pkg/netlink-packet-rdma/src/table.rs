@@ -1,4 +1,4 @@
-//! Tables: an attribute that holds entries, which hold attributes.
+//! Tables: attributes that contain entries, which contain attributes.
 
 use netlink_packet_core::{Emitable, Nla, NlaBuffer, NlasIterator};
 
@@ -6,16 +6,16 @@ use crate::{ResourceAttribute, uapi::*};
 
 /// The resources of one kind.
 ///
-/// The kernel's resource tables come without `NLA_F_NESTED`; with it they are read alike.
+/// The kernel sends resource tables without `NLA_F_NESTED`; they are also accepted with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceTable {
-    /// What the entries are.
+    /// The kind of the entries.
     pub kind: ResourceKind,
-    /// An entry is its attributes, in the kernel's order.
+    /// The attributes of each entry, in the kernel's order.
     pub entries: Vec<Vec<ResourceAttribute>>,
 }
 
-/// What a table lists.
+/// The kind of a table's resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ResourceKind {
@@ -38,7 +38,7 @@ pub enum ResourceKind {
 }
 
 impl ResourceKind {
-    /// The kernel's number for it: the table's attribute, and the value of `StatRes`.
+    /// Returns the kernel's number of the kind: the table's attribute, and the value of `StatRes`.
     pub fn number(self) -> u16 {
         match self {
             Self::QueuePair => RDMA_NLDEV_ATTR_RES_QP,
@@ -81,8 +81,8 @@ impl ResourceKind {
 }
 
 impl ResourceTable {
-    /// The table that an attribute of that number holds, if it holds one. What is not an entry is left out, and
-    /// an entry ends where it cannot be understood.
+    /// Reads the table in an attribute with that number; `None` if it does not contain a table. Attributes that are not
+    /// entries are left out, and an entry ends at its first malformed attribute.
     pub(crate) fn read(number: u16, bytes: &[u8]) -> Option<Self> {
         let kind = ResourceKind::of(number)?;
         let entries = entries(bytes, kind.entry());
@@ -96,9 +96,9 @@ impl ResourceTable {
     pub(crate) fn emit(&self, buffer: &mut [u8]) {
         let mut rest = buffer;
         for row in self.rows() {
-            let (place, behind) = rest.split_at_mut(row.buffer_len());
-            row.emit(place);
-            rest = behind;
+            let (head, tail) = rest.split_at_mut(row.buffer_len());
+            row.emit(head);
+            rest = tail;
         }
     }
 
@@ -107,7 +107,7 @@ impl ResourceTable {
     }
 }
 
-/// An entry, to be written.
+/// An entry to serialize: its attribute number and attributes.
 struct EncodedEntry<'a>(u16, &'a [ResourceAttribute]);
 
 impl Nla for EncodedEntry<'_> {
@@ -124,7 +124,7 @@ impl Nla for EncodedEntry<'_> {
     }
 }
 
-/// The values of a table's entries. (A buffer lends its own value only for as long as it lives itself.)
+/// Returns the values of a table's entries. (`NlaBuffer::value` borrows from the buffer, so the bytes are sliced here.)
 pub(crate) fn entries(bytes: &[u8], entry: u16) -> impl Iterator<Item = &[u8]> {
     let attributes = NlasIterator::new(bytes).map_while(Result::ok);
     attributes.filter(move |attribute| attribute.kind() == entry).map(|attribute| {
@@ -133,7 +133,7 @@ pub(crate) fn entries(bytes: &[u8], entry: u16) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The attributes of an entry, up to one that does not end in it.
+/// Returns the attributes of an entry, up to the first malformed one.
 pub(crate) fn fields(bytes: &[u8]) -> impl Iterator<Item = NlaBuffer<&[u8]>> {
     NlasIterator::new(bytes).map_while(Result::ok)
 }

@@ -1,7 +1,7 @@
 //! The kernel's numbers, under the kernel's names: `rdma/rdma_netlink.h`, `rdma/ib_user_ioctl_verbs.h` and
 //! `linux/netlink.h`.
 
-/// Defines the constants and, for the test below, the list of all of them: none can be left uncompared.
+/// Defines the constants and, for the test below, the list of all of them, so that every one is compared.
 macro_rules! uapi {
     ($($name:ident = $value:expr;)*) => {
         $(pub(crate) const $name: u16 = $value;)*

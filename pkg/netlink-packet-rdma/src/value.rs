@@ -1,10 +1,10 @@
-//! What an attribute's value is made of.
+//! The values of attributes.
 
 use netlink_packet_core::{DefaultNla, Emitable, Nla};
 
 use crate::{HwCounter, HwCounterStatus, QueuePairRange, ResourceCount, ResourceTable};
 
-/// A value, to be written. Tables know themselves how they are.
+/// A value to serialize. Tables implement their own serialization.
 pub(crate) enum AttributeValue<'a> {
     U8(u8),
     U32(u32),
@@ -36,7 +36,7 @@ impl AttributeValue<'_> {
         }
     }
 
-    /// Fills `buffer`, which is as long as [`AttributeValue::len`] says.
+    /// Writes the value to `buffer`, which has the length [`AttributeValue::len`].
     pub(crate) fn emit(&self, buffer: &mut [u8]) {
         match self {
             Self::U8(number) => buffer.copy_from_slice(&number.to_ne_bytes()),
@@ -57,7 +57,7 @@ impl AttributeValue<'_> {
     }
 }
 
-/// A text with its terminator, and with nothing after it.
+/// Returns a text that ends with its only NUL; `None` for any other value.
 pub(crate) fn text(value: &[u8]) -> Option<String> {
     let (end, text) = value.split_last()?;
     let whole = *end == 0 && !text.contains(&0);
@@ -67,15 +67,15 @@ pub(crate) fn text(value: &[u8]) -> Option<String> {
 /// `IB_DEVICE_NAME_MAX` of the kernel's `ib_user_ioctl_verbs.h`.
 const LONGEST_NAME: usize = 64;
 
-/// A device's name that is no UTF-8: who is root of a namespace may give any bytes. As sysfs shows it to those who want a
-/// text.
+/// Returns a device's name that is not valid UTF-8, with U+FFFD for the invalid bytes: root of a network namespace may
+/// choose any bytes.
 pub(crate) fn odd_name(value: &[u8]) -> Option<String> {
     let (end, name) = value.split_last()?;
     let is_name = *end == 0 && value.len() <= LONGEST_NAME && !name.contains(&0);
     is_name.then(|| String::from_utf8_lossy(name).into_owned())
 }
 
-/// A field of an entry: an attribute that has a name only inside its table.
+/// A field of a table's entry: its attribute number and value.
 pub(crate) struct EntryField<'a>(pub(crate) u16, pub(crate) AttributeValue<'a>);
 
 impl Nla for EntryField<'_> {

@@ -1,4 +1,4 @@
-//! Whatever comes, decoding ends without a panic; whatever is sent reads back as it was.
+//! Property tests: decoding arbitrary bytes never panics, and decoding an encoded message gives the same message.
 
 use netlink_packet_core::{NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_rdma::{
@@ -112,7 +112,7 @@ fn decode(bytes: &[u8]) -> Option<RdmaMessage> {
 
 proptest! {
     #[test]
-    fn what_is_written_reads_back(command in 0_u16..1024, attributes in vec(attribute(), 0..12)) {
+    fn an_encoded_message_decodes_to_the_same(command in 0_u16..1024, attributes in vec(attribute(), 0..12)) {
         let message = RdmaMessage::from(NldevMessage::new(command.into(), attributes));
         prop_assert_eq!(decode(&encode(message.clone())), Some(message));
     }
@@ -122,7 +122,7 @@ proptest! {
         let bytes = encode(RdmaMessage::Other { kind: 5 << 10 | command, payload });
         if let Some(message) = decode(&bytes) {
             let again = decode(&encode(message.clone()));
-            prop_assert_eq!(again, Some(message), "what was read once reads the same again");
+            prop_assert_eq!(again, Some(message), "encoding and decoding gives the same message");
         }
     }
 

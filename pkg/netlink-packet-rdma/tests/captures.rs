@@ -1,5 +1,5 @@
-//! Messages as a real kernel and iproute2's `rdma` exchanged them: each file in `captures/` says where it is
-//! from. Read, compared, written again: not a byte may differ.
+//! Messages that a real kernel and iproute2's `rdma` exchanged; each file in `captures/` states its origin.
+//! They are decoded, compared and encoded again, and no byte may differ.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failing test panics")]
 
@@ -11,13 +11,13 @@ use netlink_packet_rdma::{
     ResourceAttribute, ResourceKind, ResourceTable,
 };
 
-/// The bytes of a capture: hexadecimal, `#` begins a comment line.
+/// Returns the bytes of a capture: hexadecimal, `#` begins a comment line.
 fn bytes(capture: &str) -> Vec<u8> {
     let rows = capture.lines().filter(|line| !line.starts_with('#'));
     rows.flat_map(str::split_whitespace).map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
 }
 
-/// Reads a capture and checks that it is written back as it was.
+/// Decodes a capture and checks that encoding it again gives the same bytes.
 fn message(capture: &str) -> NldevMessage {
     let captured = bytes(capture);
     let packet = NetlinkMessage::<RdmaMessage>::deserialize(&captured).unwrap();
@@ -26,7 +26,7 @@ fn message(capture: &str) -> NldevMessage {
     assert_eq!(written, captured);
     match packet.payload {
         NetlinkPayload::InnerMessage(RdmaMessage::Nldev(message)) => message,
-        other => panic!("no nldev message: {other:?}"),
+        other => panic!("not an nldev message: {other:?}"),
     }
 }
 
@@ -38,7 +38,7 @@ fn nldev(command: NldevCommand, attributes: Vec<NldevAttribute>) -> NldevMessage
 fn devices() {
     let request = message(include_str!("captures/dev_dump_request.hex"));
     assert_eq!(request, nldev(NldevCommand::Get, vec![]));
-    let answer = message(include_str!("captures/dev_answer.hex"));
+    let reply = message(include_str!("captures/dev_answer.hex"));
     let expected = vec![
         DevIndex(0),
         DevName("mlx5_0".into()),
@@ -51,14 +51,14 @@ fn devices() {
         NameAssignType(0),
         DevProtocol("roce".into()),
     ];
-    assert_eq!(answer, nldev(NldevCommand::Get, expected));
+    assert_eq!(reply, nldev(NldevCommand::Get, expected));
 }
 
 #[test]
 fn ports() {
     let request = message(include_str!("captures/port_request.hex"));
     assert_eq!(request, nldev(NldevCommand::PortGet, vec![DevIndex(0), PortIndex(1)]));
-    let answer = message(include_str!("captures/port_answer.hex"));
+    let reply = message(include_str!("captures/port_answer.hex"));
     let expected = vec![
         DevIndex(0),
         DevName("mlx5_0".into()),
@@ -68,21 +68,21 @@ fn ports() {
         NdevIndex(2),
         NdevName("eth0".into()),
     ];
-    assert_eq!(answer, nldev(NldevCommand::Get, expected), "the kernel answers with the type of GET");
+    assert_eq!(reply, nldev(NldevCommand::Get, expected), "the kernel replies with the type of GET");
 }
 
 #[test]
 fn settings() {
     let request = message(include_str!("captures/sys_set_request.hex"));
     assert_eq!(request, nldev(NldevCommand::SysSet, vec![NldevAttribute::NetnsMode(RawNetnsMode::Shared)]));
-    let answer = message(include_str!("captures/sys_answer.hex"));
+    let reply = message(include_str!("captures/sys_answer.hex"));
     let expected = vec![
         NldevAttribute::NetnsMode(RawNetnsMode::Exclusive),
         PrivilegedQkeyMode(0),
         MonitorMode(1),
         CopyOnFork(1),
     ];
-    assert_eq!(answer, nldev(NldevCommand::SysGet, expected));
+    assert_eq!(reply, nldev(NldevCommand::SysGet, expected));
 }
 
 #[test]
@@ -95,18 +95,18 @@ fn a_move() {
 fn counters() {
     let request = message(include_str!("captures/stat_request.hex"));
     assert_eq!(request, nldev(NldevCommand::StatGet, vec![DevIndex(0), PortIndex(1)]));
-    let answer = message(include_str!("captures/stat_answer.hex"));
-    let Some(StatHwCounters(counters)) = answer.attributes.last() else { panic!("no counters: {answer:?}") };
+    let reply = message(include_str!("captures/stat_answer.hex"));
+    let Some(StatHwCounters(counters)) = reply.attributes.last() else { panic!("no counters: {reply:?}") };
     assert_eq!(counters.len(), 29);
     assert_eq!(counters[0], HwCounter { name: "rx_write_requests".into(), value: 1 });
     assert_eq!(counters[28].value, 28_001);
 }
 
-/// The one table of an answer that lists.
+/// Returns the table of a reply with a list.
 fn table(capture: &str) -> ResourceTable {
     match message(capture).attributes.pop() {
         Some(Resources(table)) => table,
-        other => panic!("no table: {other:?}"),
+        other => panic!("not a table: {other:?}"),
     }
 }
 
@@ -147,15 +147,15 @@ fn shared_receive_queues() {
 
 #[test]
 fn counts() {
-    let answer = message(include_str!("captures/res_summary_answer.hex"));
-    let Some(ResSummary(counts)) = answer.attributes.last() else { panic!("no counts: {answer:?}") };
+    let reply = message(include_str!("captures/res_summary_answer.hex"));
+    let Some(ResSummary(counts)) = reply.attributes.last() else { panic!("no counts: {reply:?}") };
     let counts: Vec<_> = counts.iter().map(|one| (one.name.as_str(), one.count)).collect();
     let expected = [("pd", 3), ("cq", 3), ("qp", 9), ("cm_id", 0), ("mr", 2), ("ctx", 2), ("srq", 2)];
     assert_eq!(counts, expected);
 }
 
 #[test]
-fn a_value_that_does_not_fit_its_type_is_kept_as_it_is() {
+fn a_value_that_does_not_fit_its_type_is_kept() {
     let odd = |kind, value: &[u8]| DefaultNla::new(kind, value.to_vec());
     let attributes = vec![Other(odd(1, b"ab")), Other(odd(2, b"no end")), Other(odd(2, b"")), DevIndex(7)];
     let mut packet = NetlinkMessage::new(

@@ -1,4 +1,4 @@
-//! Tables of resources, as kernels send them, and as they should not.
+//! Tables of resources, valid and malformed.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failing test panics")]
 
@@ -15,7 +15,7 @@ const RES_SRQ: u16 = 88;
 const STAT_COUNTER: u16 = 77;
 const STAT_HWCOUNTERS: u16 = 80;
 
-/// An attribute with its padding.
+/// Returns an attribute with its padding.
 fn nla(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = u16::try_from(value.len() + 4).unwrap();
     let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
@@ -28,13 +28,13 @@ fn number(kind: u16, value: u32) -> Vec<u8> {
     nla(kind, &value.to_ne_bytes())
 }
 
-/// The one attribute of an answer.
+/// Decodes a reply with one attribute.
 fn read(attribute: &[u8]) -> NldevAttribute {
     let mut header = NetlinkHeader::default();
     header.message_type = 5 << 10 | 10;
     match RdmaMessage::deserialize(&header, attribute).unwrap() {
         RdmaMessage::Nldev(message) => message.attributes.into_iter().next().unwrap(),
-        other => panic!("no nldev message: {other:?}"),
+        other => panic!("not an nldev message: {other:?}"),
     }
 }
 
@@ -47,7 +47,7 @@ fn written(attribute: &NldevAttribute) -> Vec<u8> {
 fn entries(attribute: &[u8]) -> Vec<Vec<ResourceAttribute>> {
     match read(attribute) {
         NldevAttribute::Resources(table) => table.entries,
-        other => panic!("no table: {other:?}"),
+        other => panic!("not a table: {other:?}"),
     }
 }
 
@@ -73,7 +73,7 @@ fn padding_is_left_out() {
 }
 
 #[test]
-fn a_malformed_entry_does_not_cost_the_others() {
+fn a_malformed_entry_does_not_affect_the_others() {
     let mut broken = [number(21, 2), number(28, 5)].concat();
     broken[8] = 200; // longer than the entry
     let table = [nla(20, &number(21, 1)), nla(20, &broken), nla(99, &[1]), nla(20, &number(21, 3))].concat();
@@ -81,20 +81,20 @@ fn a_malformed_entry_does_not_cost_the_others() {
 }
 
 #[test]
-fn a_value_of_another_size_is_kept_as_it_is() {
+fn a_value_of_another_size_is_kept() {
     let table = entries(&nla(RES_QP, &nla(20, &[nla(21, &[1, 2]), number(28, 5)].concat())));
     let [entry] = table.as_slice() else { panic!("{table:?}") };
     assert!(matches!(entry.as_slice(), [Other(_), Pid(5)]), "{entry:?}");
 }
 
 #[test]
-fn a_table_in_an_entry_of_a_table_is_no_table_of_resources() {
+fn a_table_in_an_entry_of_a_table_is_not_decoded() {
     let mut deep = number(21, 9);
     for _ in 0..200 {
         deep = nla(RES_SRQ, &nla(89, &deep));
     }
     let table = entries(&deep);
-    assert!(matches!(table[0].as_slice(), [Other(_)]), "read no deeper than one table");
+    assert!(matches!(table[0].as_slice(), [Other(_)]), "only one level of tables is decoded");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn queue_pairs_of_a_shared_receive_queue_come_as_numbers_and_ranges() {
     let table = nla(RES_SRQ, &nla(89, &[number(90, 1), nla(RES_QP | NLA_F_NESTED, &queue_pairs)].concat()));
     let expected = vec![QueuePairRange { first: 2, last: 2 }, QueuePairRange { first: 4, last: 7 }];
     assert_eq!(entries(&table), [vec![Srqn(1), QueuePairs(expected)]]);
-    assert_eq!(written(&read(&table)), table, "one is written as a number, more as a range");
+    assert_eq!(written(&read(&table)), table, "one is encoded as a number, several as a range");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_counter_set_has_queue_pairs_and_counters() {
 }
 
 #[test]
-fn counters_without_values_are_what_a_port_can_count() {
+fn counters_without_values_are_statuses() {
     let entry = [nla(82, b"cc_rx_ce_pkts\0"), number(94, 30), nla(95, &[0])].concat();
     let expected = HwCounterStatus { name: "cc_rx_ce_pkts".into(), index: 30, dynamic: Some(0) };
     let table = nla(STAT_HWCOUNTERS | NLA_F_NESTED, &nla(81 | NLA_F_NESTED, &entry));
@@ -136,7 +136,7 @@ fn counters_without_values_are_what_a_port_can_count() {
 }
 
 #[test]
-fn a_summary_names_what_it_counts() {
+fn a_summary_has_names_and_counts() {
     let entry = |name: &[u8], count: u64| nla(16, &[nla(17, name), nla(18, &count.to_ne_bytes())].concat());
     let table = [entry(b"qp\0", 3), nla(16, &[]), entry(b"dmabuf\0", 1)].concat();
     let count = |name: &str, count| ResourceCount { name: name.into(), count };

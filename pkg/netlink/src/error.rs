@@ -1,4 +1,4 @@
-//! A request to the kernel that failed.
+//! The error of a netlink request.
 
 use std::{io, time::Duration};
 
@@ -7,78 +7,77 @@ use nix::errno::Errno;
 
 use crate::Extack;
 
-/// A request to the kernel failed. The text reads `operation object: cause`.
+/// The error of a netlink request. The message has the form `operation object: cause`.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The object is not there. A clean-up treats this as done.
+    /// The object does not exist. A clean-up treats this as success.
     #[error("{operation} {object}: not found{extack}")]
     NotFound {
-        /// What was asked for.
+        /// The operation, such as `delete`.
         operation: &'static str,
-        /// Of what.
+        /// The object of the operation, such as `link net1`.
         object: String,
-        /// The kernel's own words.
+        /// The kernel's extended acknowledgement.
         extack: Extack,
     },
-    /// The object, or another of that name, is there already.
+    /// The object, or another of that name, already exists (`EEXIST`).
     #[error("{operation} {object}: already exists{extack}")]
     Exists {
-        /// What was asked for.
+        /// The operation, such as `delete`.
         operation: &'static str,
-        /// Of what.
+        /// The object of the operation, such as `link net1`.
         object: String,
-        /// The kernel's own words.
+        /// The kernel's extended acknowledgement.
         extack: Extack,
     },
-    /// The kernel refused for another reason.
+    /// The kernel refused the request for another reason.
     #[error("{operation} {object}: {}{extack}", errno.desc())]
     Refused {
-        /// What was asked for.
+        /// The operation, such as `delete`.
         operation: &'static str,
-        /// Of what.
+        /// The object of the operation, such as `link net1`.
         object: String,
-        /// The reason.
+        /// The kernel's error number.
         errno: Errno,
-        /// The kernel's own words.
+        /// The kernel's extended acknowledgement.
         extack: Extack,
     },
-    /// The kernel did not answer in time. A change may have been made.
-    #[error("{operation} {object}: no answer within {within:?}")]
+    /// The kernel did not reply in time. A change may have been made.
+    #[error("{operation} {object}: no reply from the kernel within {within:?}")]
     Deadline {
-        /// What was asked for.
+        /// The operation, such as `delete`.
         operation: &'static str,
-        /// Of what.
+        /// The object of the operation, such as `link net1`.
         object: String,
-        /// How long was waited.
+        /// The timeout.
         within: Duration,
     },
-    /// The kernel did not come to the end of a list. The list is still going on: this socket can list nothing
-    /// else (`EBUSY`), a new one can.
-    #[error("{operation} {object}: the kernel's list has no end: given up after {datagrams} datagrams")]
+    /// A dump did not end. It is still in progress: this socket cannot start another one (`EBUSY`), a new socket can.
+    #[error("{operation} {object}: the kernel's list did not end after {datagrams} datagrams")]
     Endless {
-        /// What was asked for.
+        /// The operation, such as `delete`.
         operation: &'static str,
-        /// Of what.
+        /// The object of the operation, such as `link net1`.
         object: String,
-        /// How many datagrams were read.
+        /// The number of datagrams that were read.
         datagrams: usize,
     },
-    /// The answer could not be understood.
+    /// The reply could not be decoded.
     #[error("{operation} {object}: {source}")]
     Decode {
-        /// What was asked for.
+        /// The operation, such as `delete`.
         operation: &'static str,
-        /// Of what.
+        /// The object of the operation, such as `link net1`.
         object: String,
-        /// What was wrong with the answer.
+        /// The error of the decoder.
         source: DecodeError,
     },
-    /// The socket failed.
+    /// A system call on the socket failed.
     #[error("{operation} {object}: netlink socket: {source}")]
     Socket {
-        /// What was asked for.
+        /// The operation, such as `delete`.
         operation: &'static str,
-        /// Of what.
+        /// The object of the operation, such as `link net1`.
         object: String,
         /// The system call's error.
         source: io::Error,
@@ -86,7 +85,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The kernel's error number, where it gave one.
+    /// Returns the kernel's error number, if there is one.
     pub fn errno(&self) -> Option<Errno> {
         match self {
             Self::NotFound { .. } => Some(Errno::ENODEV),
@@ -98,12 +97,12 @@ impl Error {
         }
     }
 
-    /// Whether the object is not there.
+    /// Whether the object does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
     }
 
-    /// The error that an object is not there, where the kernel did not have to say so.
+    /// Returns the error that an object does not exist, for a caller that found this out itself.
     pub fn not_found(operation: &'static str, object: impl Into<String>) -> Self {
         Self::NotFound { operation, object: object.into(), extack: Extack::default() }
     }

@@ -1,4 +1,4 @@
-//! The kernel's own words about a refusal.
+//! The kernel's extended acknowledgement of an error.
 
 use std::fmt;
 
@@ -12,22 +12,22 @@ const ATTR_OFFS: u16 = 2;
 const ATTR_MISS_TYPE: u16 = 5;
 const HEADER: usize = 16;
 
-/// What the kernel says about a refusal, if it says anything: a text, the offending attribute's offset in
-/// the request, the type of a missing attribute.
+/// The attributes of an extended acknowledgement (`NLMSGERR_ATTR_`): a message, the offset of the offending attribute in
+/// the request, and the type of a missing attribute. All are optional.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[doc(alias = "NLMSGERR_ATTR_MSG")]
 pub struct Extack {
-    /// The text, like `mtu less than device minimum`.
+    /// The message, such as `mtu less than device minimum`.
     pub message: Option<String>,
-    /// Where in the request the offending attribute begins, in bytes.
+    /// The offset of the offending attribute in the request, in bytes.
     pub offset: Option<u32>,
-    /// The type of an attribute that is required and was not sent.
+    /// The type of a required attribute that was not sent.
     pub missing: Option<u32>,
 }
 
 impl Extack {
-    /// Reads what follows the error number in an `NLMSG_ERROR` whose socket has `NETLINK_CAP_ACK` set:
-    /// the request's header, then the attributes.
+    /// Parses the data after the error number of an `NLMSG_ERROR`, on a socket with `NETLINK_CAP_ACK`: the request's
+    /// header, then the attributes.
     pub(crate) fn parse(echo: &[u8]) -> Self {
         let mut extack = Self::default();
         let Some(attributes) = echo.get(HEADER..) else { return extack };
@@ -49,7 +49,7 @@ impl Extack {
 }
 
 impl fmt::Display for Extack {
-    /// ` (text)` to follow an error number's description, or nothing.
+    /// Writes ` (message)`, to follow the description of an error number, or nothing.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.message, self.missing) {
             (Some(message), _) => write!(f, " ({message})"),
@@ -63,7 +63,7 @@ impl fmt::Display for Extack {
 mod tests {
     use super::*;
 
-    /// What kernel 6.18 answered to `ip link set veth0 mtu 1` (strace of the receive call, after the errno).
+    /// The reply of kernel 6.18 to `ip link set veth0 mtu 1` (strace of the receive call, after the errno).
     const MTU: &[u8] = &[
         0x2c, 0, 0, 0, 0x10, 0, 5, 0, 1, 0, 0, 0, 0, 0, 0, 0, // the request's header
         0x21, 0, 1, 0, b'm', b't', b'u', b' ', b'l', b'e', b's', b's', b' ', b't', b'h', b'a', b'n', b' ',

@@ -1,10 +1,10 @@
-//! A blocking netlink engine: one request, one answer, one deadline.
+//! A blocking netlink engine: one request, one reply, one deadline.
 //!
-//! A plugin lives for a few milliseconds and does one thing after another; it needs no runtime. This engine
-//! serves any netlink family ([`NetlinkFamily`]), reads the kernel's extended error text ([`Extack`]), starts an
-//! interrupted dump again, skips answers to earlier requests and never waits past its deadline.
+//! A plugin runs for a few milliseconds and makes one request after another, so it needs no async runtime. This engine
+//! supports any netlink family ([`NetlinkFamily`]), reads the kernel's extended error messages ([`Extack`]), repeats an
+//! interrupted dump, skips replies to earlier requests and never waits past its deadline.
 //!
-//! A socket belongs to the network namespace of the thread that opened it, for ever, whichever thread uses
+//! A socket always belongs to the network namespace of the thread that opened it, regardless of the thread that uses
 //! it later.
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Waiting for the kernel to say that something changed.
+//! Waiting for netlink notifications.
 
 use std::{
     io,
@@ -12,17 +12,17 @@ use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
 };
 
-/// A socket that hears notifications of one netlink protocol, in the namespace of the thread that opened it.
+/// A socket that receives notifications of one netlink protocol, in the namespace of the thread that opened it.
 ///
-/// It says only *that* something happened: whoever waits looks at the state again. So a lost notification
-/// (`ENOBUFS`) is one more reason to look, and never an error.
+/// It only reports *that* something changed: the caller must read the state again. So lost notifications (`ENOBUFS`)
+/// count as a notification, not as an error.
 #[derive(Debug)]
 pub struct Notifications {
     socket: Socket,
 }
 
 impl Notifications {
-    /// Opens a socket that hears the groups of the bit mask `groups`.
+    /// Opens a socket that receives the multicast groups of the bit mask `groups`.
     ///
     /// # Errors
     /// The system call's error; an unknown `protocol` is `EPROTONOSUPPORT`.
@@ -33,7 +33,7 @@ impl Notifications {
         Ok(Self { socket })
     }
 
-    /// Waits for a notification, until `deadline` at the latest and for `at_most` at a time.
+    /// Waits for a notification, until `deadline` and for `at_most`, whichever is earlier.
     /// Returns whether there was one.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What one datagram of the kernel's says.
+//! The replies in one datagram of the kernel.
 
 use netlink_packet_core::{
     DecodeError, ErrorMessage, NLM_F_DUMP_INTR, NetlinkDeserializable, NetlinkMessage, NetlinkPayload,
@@ -7,40 +7,40 @@ use nix::errno::Errno;
 
 use crate::{Extack, extack::ACK_TLVS};
 
-/// A netlink header's length.
+/// The length of a netlink header (`nlmsghdr`).
 const HEADER: usize = 16;
 
-/// The answers to one request that one datagram has.
+/// The replies to one request in one datagram.
 #[derive(Debug)]
 pub struct Replies<M> {
-    /// In the kernel's order.
+    /// The messages, in the kernel's order.
     pub messages: Vec<M>,
-    /// Whether the kernel says that these are all.
+    /// Whether this is the end of the reply (`NLMSG_DONE`, or an acknowledgement).
     pub done: bool,
-    /// Whether the kernel says that what it lists changed meanwhile.
+    /// Whether the list changed during the dump (`NLM_F_DUMP_INTR`).
     pub interrupted: bool,
 }
 
-/// Why a datagram has no answers.
+/// Why a datagram has no replies.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplyError {
-    /// The kernel refused.
+    /// The kernel refused the request.
     #[error("{errno}{extack}", errno = .0.desc(), extack = .1)]
     Refused(Errno, Extack),
-    /// The datagram could not be understood.
+    /// The datagram could not be decoded.
     #[error(transparent)]
     Decode(DecodeError),
 }
 
 impl<M: NetlinkDeserializable> Replies<M> {
-    /// Takes a datagram apart. What answers another request than that of the number `sequence` is left out.
+    /// Parses a datagram. Replies to requests other than the one with the number `sequence` are left out.
     ///
     /// # Errors
     /// [`ReplyError`].
     pub fn parse(datagram: &[u8], sequence: u32) -> Result<Self, ReplyError> {
-        let mut answers = Self { messages: Vec::new(), done: false, interrupted: false };
+        let mut replies = Self { messages: Vec::new(), done: false, interrupted: false };
         let mut rest = datagram;
-        while rest.len() >= HEADER && !answers.done {
+        while rest.len() >= HEADER && !replies.done {
             let packet = NetlinkMessage::<M>::deserialize(rest).map_err(ReplyError::Decode)?;
             let header = packet.header;
             let length = usize::try_from(header.length).unwrap_or(usize::MAX).max(HEADER);
@@ -48,21 +48,21 @@ impl<M: NetlinkDeserializable> Replies<M> {
             if header.sequence_number != sequence {
                 continue;
             }
-            answers.interrupted |= header.flags & NLM_F_DUMP_INTR != 0;
+            replies.interrupted |= header.flags & NLM_F_DUMP_INTR != 0;
             match packet.payload {
-                NetlinkPayload::InnerMessage(message) => answers.messages.push(message),
+                NetlinkPayload::InnerMessage(message) => replies.messages.push(message),
                 NetlinkPayload::Error(error) => {
                     acknowledged(&error, header.flags)?;
-                    answers.done = true;
+                    replies.done = true;
                 }
                 NetlinkPayload::Done(done) if done.code != 0 => {
                     return Err(ReplyError::Refused(errno(done.code), Extack::default()));
                 }
-                NetlinkPayload::Done(_) => answers.done = true,
+                NetlinkPayload::Done(_) => replies.done = true,
                 _ => {}
             }
         }
-        Ok(answers)
+        Ok(replies)
     }
 }
 
@@ -74,7 +74,7 @@ fn acknowledged(error: &ErrorMessage, flags: u16) -> Result<(), ReplyError> {
     Err(ReplyError::Refused(errno(error.raw_code()), extack))
 }
 
-/// The kernel sends error numbers negated. The lowest number has no counterpart.
+/// Returns the error number of a reply: the kernel sends it negated. `i32::MIN` has no positive counterpart.
 fn errno(code: i32) -> Errno {
     Errno::from_raw(code.saturating_abs())
 }
@@ -94,7 +94,7 @@ mod tests {
         }
     }
 
-    /// A message of that type that answers request 7.
+    /// Returns a message of that type in reply to request 7.
     fn message(kind: u16, flags: u16, payload: &[u8]) -> Vec<u8> {
         let length = u32::try_from(HEADER + payload.len()).unwrap();
         let header = [length.to_ne_bytes(), [0; 4], 7_u32.to_ne_bytes(), [0; 4]].concat();
@@ -112,15 +112,15 @@ mod tests {
     fn messages_are_counted_up_to_the_end_of_the_list() {
         let datagram =
             [message(16, NLM_F_DUMP_INTR, &[]), message(16, 0, &[]), message(3, 0, &[0; 4])].concat();
-        let answers = parse(&datagram).unwrap();
-        assert_eq!((answers.messages.len(), answers.done, answers.interrupted), (2, true, true));
+        let replies = parse(&datagram).unwrap();
+        assert_eq!((replies.messages.len(), replies.done, replies.interrupted), (2, true, true));
         assert!(!parse(&message(16, 0, &[])).unwrap().done, "more datagrams follow");
     }
 
     #[test]
-    fn what_answers_another_request_is_left_out() {
-        let answers = Replies::<Nothing>::parse(&message(16, NLM_F_DUMP_INTR, &[]), 8).unwrap();
-        assert!(answers.messages.is_empty() && !answers.done && !answers.interrupted);
+    fn a_reply_to_another_request_is_left_out() {
+        let replies = Replies::<Nothing>::parse(&message(16, NLM_F_DUMP_INTR, &[]), 8).unwrap();
+        assert!(replies.messages.is_empty() && !replies.done && !replies.interrupted);
     }
 
     #[test]

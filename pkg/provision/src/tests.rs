@@ -54,13 +54,13 @@ const RECREATE: ApplyPermissions = ApplyPermissions { recreate: true, force: fal
 #[test]
 fn vfs_are_made_configured_and_then_bound_once() {
     let (card, dir) = (FakeCard::of(pf(0)), tempfile::tempdir().unwrap());
-    let (told, failures) =
+    let (written, failures) =
         apply(&card, &file(2, "    vf: {trust: true, mtu: 1400}\n"), dir.path(), ApplyPermissions::default());
     assert!(failures.is_empty());
     let mac =
         |vf| format!("vf {vf} the MAC address to {}", stable_mac("08:c0:eb:01:02:03", VfIndex(vf)).unwrap());
     assert_eq!(
-        told,
+        written,
         [
             "autoprobe 0".into(),
             "numvfs 2".into(),
@@ -100,8 +100,8 @@ fn a_run_that_ended_anywhere_is_finished_by_the_next() {
             let pf = card.pf.lock().unwrap().clone();
             assert_eq!((pf.num_vfs, pf.autoprobe), (3, Some(former)), "after {fails_at} steps");
             assert!(pf.vfs.iter().all(|vf| vf.driver.is_some() && !vf.lacks_guid() && vf.mtu == Some(9000)));
-            let (told, _) = apply(&card, &wanted, dir.path(), ApplyPermissions::default());
-            assert!(told.is_empty(), "after {fails_at} steps, steps were left: {told:?}");
+            let (written, _) = apply(&card, &wanted, dir.path(), ApplyPermissions::default());
+            assert!(written.is_empty(), "after {fails_at} steps, steps were left: {written:?}");
         }
     }
 }
@@ -112,8 +112,8 @@ fn another_number_of_vfs_needs_consent() {
     let refused = refusal(pf(4), &file(6, ""), ApplyPermissions::default());
     assert_eq!(refused, PfRefusal::NeedsRecreate { have: 4, wanted: 6 });
     let (card, dir) = (FakeCard::of(pf(4)), tempfile::tempdir().unwrap());
-    let (told, _) = apply(&card, &file(6, ""), dir.path(), RECREATE);
-    assert_eq!(told[..3], ["numvfs 0", "autoprobe 0", "numvfs 6"]);
+    let (written, _) = apply(&card, &file(6, ""), dir.path(), RECREATE);
+    assert_eq!(written[..3], ["numvfs 0", "autoprobe 0", "numvfs 6"]);
     assert!(planned(&card, &file(6, ""), dir.path(), ApplyPermissions::default()).is_empty());
 }
 
@@ -148,23 +148,23 @@ fn an_unsupported_request_is_refused_before_any_step() {
 #[test]
 fn vfs_that_silkrail_did_not_create_are_not_removed() {
     let (card, dir) = (FakeCard::of(pf(4)), tempfile::tempdir().unwrap());
-    let nobody = NodeFile::parse("pfs: []\n").unwrap();
-    assert!(planned(&card, &nobody, dir.path(), RECREATE).pfs.is_empty());
+    let no_pfs = NodeFile::parse("pfs: []\n").unwrap();
+    assert!(planned(&card, &no_pfs, dir.path(), RECREATE).pfs.is_empty());
     assert_eq!(refusal(pf(4), &file(0, ""), ApplyPermissions::default()), PfRefusal::NotOurs { have: 4 });
     // VFs that silkrail created are removed.
     let card = FakeCard::of(pf(0));
     apply(&card, &file(4, ""), dir.path(), ApplyPermissions::default());
-    let (told, _) = apply(&card, &file(0, ""), dir.path(), ApplyPermissions::default());
-    assert_eq!(told, ["numvfs 0"]);
+    let (written, _) = apply(&card, &file(0, ""), dir.path(), ApplyPermissions::default());
+    assert_eq!(written, ["numvfs 0"]);
 }
 
 /// VFs that silkrail only repaired do not count as its own.
 #[test]
 fn repaired_vfs_do_not_count_as_ours() {
     let (card, dir) = (FakeCard::of(pf(2)), tempfile::tempdir().unwrap());
-    let (told, _) =
+    let (written, _) =
         apply(&card, &file(2, "    vf: {trust: true, mac: keep}\n"), dir.path(), ApplyPermissions::default());
-    assert!(!told.is_empty());
+    assert!(!written.is_empty());
     let plan = planned(&card, &file(0, ""), dir.path(), ApplyPermissions::default());
     assert_eq!(plan.pfs[0].refusal, Some(PfRefusal::NotOurs { have: 2 }));
 }
@@ -239,13 +239,13 @@ fn vfs_without_a_driver_or_a_guid_are_repaired_and_those_in_use_are_not_changed(
     let (card, dir) = (FakeCard::of(broken), tempfile::tempdir().unwrap());
     let plan = planned(&card, &file(4, ""), dir.path(), ApplyPermissions::default());
     assert!(plan.pfs[0].notes[0].starts_with("VF 3 is in use and is left unchanged"), "{plan:?}");
-    let (told, failures) = apply(&card, &file(4, ""), dir.path(), ApplyPermissions::default());
+    let (written, failures) = apply(&card, &file(4, ""), dir.path(), ApplyPermissions::default());
     assert!(failures.is_empty());
     assert!(
-        told.iter().any(|step| step == "unbind 1") && told.iter().any(|step| step == "bind 0"),
-        "{told:?}"
+        written.iter().any(|step| step == "unbind 1") && written.iter().any(|step| step == "bind 0"),
+        "{written:?}"
     );
-    assert!(told.iter().all(|step| !step.contains("vf 3 ") && !step.ends_with(" 3")), "{told:?}");
+    assert!(written.iter().all(|step| !step.contains("vf 3 ") && !step.ends_with(" 3")), "{written:?}");
     assert!(card.pf.lock().unwrap().vfs[..3].iter().all(|vf| !vf.lacks_guid()));
 }
 
@@ -259,12 +259,12 @@ fn infiniband() -> Pf {
 #[test]
 fn infiniband_vfs_get_guids_instead_of_mac_addresses() {
     let (card, dir) = (FakeCard::of(infiniband()), tempfile::tempdir().unwrap());
-    let (told, _) =
+    let (written, _) =
         apply(&card, &file(1, "    vf: {linkState: auto}\n"), dir.path(), ApplyPermissions::default());
     let guid = stable_guid("0c42a10300651234", VfIndex(0));
     let expected =
         [format!("vf 0 the node GUID to {guid:016x}"), format!("vf 0 the port GUID to {guid:016x}")];
-    assert_eq!(told[2..4], expected, "{told:?}");
+    assert_eq!(written[2..4], expected, "{written:?}");
 }
 
 /// study case V24.
@@ -292,8 +292,8 @@ fn a_pf_that_is_down_is_set_up_and_a_failure_does_not_affect_others() {
     let mut down = pf(0);
     down.link.as_mut().unwrap().up = false;
     let (card, dir) = (FakeCard { fails_at: 2, ..FakeCard::of(down) }, tempfile::tempdir().unwrap());
-    let (told, failures) = apply(&card, &file(2, ""), dir.path(), ApplyPermissions::default());
-    assert_eq!(told, ["up", "autoprobe 0"]);
+    let (written, failures) = apply(&card, &file(2, ""), dir.path(), ApplyPermissions::default());
+    assert_eq!(written, ["up", "autoprobe 0"]);
     assert_eq!(failures[0].step, Some(PfStep::CreateVfs { count: 2 }));
     assert!(!remembered(dir.path())[&pci(PF)].complete);
 }
@@ -380,7 +380,7 @@ fn vfs_of_a_pf_that_the_node_depends_on_are_not_removed_without_consent() {
 #[test]
 fn a_card_that_creates_no_vfs_has_its_former_autoprobe() {
     let (card, dir) = (FakeCard { makes_none: true, ..FakeCard::of(pf(0)) }, tempfile::tempdir().unwrap());
-    let (told, failures) = apply(&card, &file(2, ""), dir.path(), ApplyPermissions::default());
-    assert_eq!(told, ["autoprobe 0", "autoprobe 1"], "{failures:?}");
+    let (written, failures) = apply(&card, &file(2, ""), dir.path(), ApplyPermissions::default());
+    assert_eq!(written, ["autoprobe 0", "autoprobe 1"], "{failures:?}");
     assert_eq!(failures[0].step, Some(PfStep::CreateVfs { count: 2 }));
 }

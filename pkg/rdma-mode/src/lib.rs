@@ -1,8 +1,8 @@
 //! The RDMA mode of a node: whether RDMA devices are shared by all network namespaces or belong to one.
 //!
 //! [`CurrentMode::read`] reads the current mode and the mode at the next boot, [`ensure`] sets the mode, and [`preview`]
-//! returns what that would do. The kernel refuses to change the mode while another network namespace exists, so a node often has one
-//! mode and is configured to boot in the other.
+//! returns what that would do. The kernel refuses to change the mode while another network namespace exists, so a node often
+//! has one mode and is configured to boot in the other.
 
 #![forbid(unsafe_code)]
 

@@ -27,18 +27,18 @@ pub(crate) struct Address {
 }
 
 impl Handle {
-    /// Gives a link an address, with the broadcast address that its IPv4 subnet has (none for /31 and /32).
+    /// Adds an address to a link, with the broadcast address of its IPv4 subnet (none for /31 and /32).
     ///
     /// # Errors
-    /// Exists if the link has it; any other of [`Error`].
+    /// Exists if the link already has it; any other of [`Error`].
     pub fn add_address(&self, index: u32, address: IpNetwork) -> Result<(), Error> {
         let message = message(index, address);
         let object = format!("address {address}");
         self.execute("add", &object, Message::Address(NEWADDR, message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Takes an address from a link. It may be gone already: with an IPv4 address go the others of its subnet, and with
-    /// a link that is set down go those of IPv6.
+    /// Removes an address from a link. Succeeds if it is already gone: the kernel removes the other IPv4 addresses of a
+    /// subnet with the first one, and the IPv6 addresses of a link when it is set down.
     ///
     /// # Errors
     /// Any of [`Error`].
@@ -50,7 +50,7 @@ impl Handle {
         }
     }
 
-    /// The addresses of a link, without the ones the kernel makes itself (IPv6 link-local).
+    /// Returns the addresses of a link, except the IPv6 link-local ones, which the kernel adds itself.
     ///
     /// # Errors
     /// Any of [`Error`].
@@ -59,8 +59,8 @@ impl Handle {
         Ok(all.into_iter().filter(|a| !a.link_local || a.network.is_ipv4()).map(|a| a.network).collect())
     }
 
-    /// The addresses of a link that somebody gave it for good: of [`Handle::addresses`] those that neither DHCP nor a router's
-    /// announcement gave it for a time.
+    /// Returns the permanent addresses of a link: those of [`Handle::addresses`] without the temporary ones of DHCP or router
+    /// advertisements.
     ///
     /// # Errors
     /// Any of [`Error`].
@@ -70,7 +70,8 @@ impl Handle {
         Ok(all.into_iter().map(|a| a.network).collect())
     }
 
-    /// The addresses of a link that the kernel still checks for duplicates, and those it found to be ones.
+    /// Returns the addresses of a link that the kernel still checks for duplicates (`IFA_F_TENTATIVE`), and those that are
+    /// duplicates (`IFA_F_DADFAILED`).
     ///
     /// # Errors
     /// Any of [`Error`].
@@ -82,7 +83,7 @@ impl Handle {
     }
 
     fn all_addresses(&self, index: u32) -> Result<Vec<Address>, Error> {
-        // A node may have thousands (kube-proxy's IPVS gives one to each service).
+        // A node may have thousands of addresses (kube-proxy's IPVS mode adds one for each service).
         self.filter_lists();
         let mut request = AddressMessage::default();
         request.header.index = index;
@@ -111,7 +112,7 @@ pub(crate) fn message(index: u32, address: IpNetwork) -> AddressMessage {
 }
 
 pub(crate) fn read(message: &AddressMessage) -> Option<Address> {
-    // IPv4 has the own address in IFA_LOCAL (IFA_ADDRESS is the peer's); IPv6 has only IFA_ADDRESS.
+    // IPv4 has its own address in IFA_LOCAL (IFA_ADDRESS is the peer's); IPv6 has only IFA_ADDRESS.
     let find = |local: bool| {
         message.attributes.iter().find_map(|attribute| match attribute {
             AddressAttribute::Local(ip) if local => Some(*ip),
@@ -131,8 +132,8 @@ pub(crate) fn read(message: &AddressMessage) -> Option<Address> {
     })
 }
 
-/// Whether an address was made of a prefix that a router announces, which may be for ever: the kernel manages temporary
-/// addresses beside it, on behalf of itself or of NetworkManager.
+/// Whether an address was derived from a router's prefix, whose lifetime may be unlimited: then the kernel also manages
+/// temporary addresses of that prefix (`IFA_F_MANAGETEMPADDR`), for itself or NetworkManager.
 fn is_of_a_router(message: &AddressMessage) -> bool {
     message.attributes.iter().any(|attribute| {
         matches!(attribute, AddressAttribute::Flags(flags) if flags.contains(AddressFlags::Managetempaddr))
@@ -147,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    /// With a link of many addresses and one of few, whose index is 7.
+    /// Runs `work` in a namespace with a link of many addresses and one of few, whose index is 7.
     fn among_many(work: impl FnOnce(&Handle) + Send + 'static) {
         let node = thread::spawn(move || {
             #[expect(clippy::disallowed_methods, reason = "the thread ends there")]

@@ -1,7 +1,7 @@
-//! What is read of a link's message.
+//! Decoding the attributes of a link's message.
 //!
-//! A pod gives its links names, altnames and aliases of any bytes, and the codec refuses a whole message for one that is
-//! not UTF-8: the pod's VF could never be found again. So the codec gets only what we look at.
+//! A pod may set names, altnames and aliases of any bytes, and the codec refuses a whole message with one that is not
+//! UTF-8, so that the pod's VF could not be found. So only the attributes that are used are passed to the codec.
 
 use identifiers::is_unprintable;
 use netlink_packet_core::{
@@ -22,7 +22,7 @@ const HEADER: usize = 16;
 
 const IFNAME: u16 = 3;
 const LINKINFO: u16 = 18;
-/// Address, MTU, `IFLA_LINK`, controller, state, VFs.
+/// `IFLA_ADDRESS`, `IFLA_MTU`, `IFLA_LINK`, `IFLA_MASTER`, `IFLA_OPERSTATE`, `IFLA_VFINFO_LIST`, and two later ones.
 const OTHERS: [u16; 8] = [1, 4, 5, 10, 16, 22, PERM_ADDRESS, PARENT_DEV_NAME];
 
 /// Reads the message of a link.
@@ -41,9 +41,9 @@ fn read(attribute: &NlaBuffer<&[u8]>, family: AddressFamily) -> Result<Option<Li
     Ok(match attribute.kind() {
         later if !knows(later) => None,
         IFNAME => Some(LinkAttribute::IfName(text(attribute.value()))),
-        // As it is: the kernel wants the very bytes back of who takes an altname away.
+        // Kept as bytes: a request to remove an altname must contain exactly these.
         PROP_LIST => Some(LinkAttribute::Other(DefaultNla::parse(attribute)?)),
-        // A pod makes links of any kind, and what is not read of one costs nothing.
+        // A pod may create links of any kind; if the codec cannot decode one, its kind is unknown.
         LINKINFO => known().ok(),
         kind if LinkSettings::has(kind) => Some(LinkAttribute::Other(DefaultNla::parse(attribute)?)),
         kind if OTHERS.contains(&kind) => Some(known()?),
@@ -51,7 +51,7 @@ fn read(attribute: &NlaBuffer<&[u8]>, family: AddressFamily) -> Result<Option<Li
     })
 }
 
-/// A text of the kernel, up to its zero. What is no UTF-8 in it, or steers a terminal, is shown as such.
+/// Returns a text of the kernel without its terminating zero. Invalid UTF-8 and control characters are replaced by U+FFFD.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
     let shown = |c: char| if is_unprintable(c) { char::REPLACEMENT_CHARACTER } else { c };

@@ -1,4 +1,4 @@
-//! A handle to one namespace's links, addresses and routes.
+//! The rtnetlink handle of one network namespace.
 
 use std::{cell::RefCell, fmt};
 
@@ -7,10 +7,10 @@ use netns::NetNs;
 
 use crate::message::{Message, Rtnetlink};
 
-/// A request failed, or the namespace could not be entered.
+/// The error of an rtnetlink request.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel refused, or did not answer.
+    /// The kernel refused the request, or did not reply.
     #[error(transparent)]
     Netlink(#[from] netlink::Error),
     /// The namespace could not be entered.
@@ -19,12 +19,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the link, address or route is not there.
+    /// Whether the link, address or route does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Netlink(error) if error.is_not_found())
     }
 
-    /// Whether a link, address or route of that name is there already.
+    /// Whether the link, address or route already exists.
     pub fn is_exists(&self) -> bool {
         matches!(self, Self::Netlink(netlink::Error::Exists { .. }))
     }
@@ -40,7 +40,7 @@ impl Handle {
     /// Opens a handle in the calling thread's namespace.
     ///
     /// # Errors
-    /// If no socket can be had.
+    /// If the socket cannot be opened.
     pub fn open() -> Result<Self, Error> {
         Ok(Self { socket: RefCell::new(Socket::open()?) })
     }
@@ -48,7 +48,7 @@ impl Handle {
     /// Opens a handle in another namespace.
     ///
     /// # Errors
-    /// If the namespace cannot be entered, or no socket can be had in it.
+    /// If the namespace cannot be entered, or the socket cannot be opened in it.
     pub fn open_in(netns: &NetNs) -> Result<Self, Error> {
         Ok(Self { socket: RefCell::new(netns.run(Socket::open)??) })
     }
@@ -91,7 +91,7 @@ impl Handle {
     }
 }
 
-/// What an error names a link by.
+/// Formats a link's index for error messages.
 pub(crate) struct LinkIndexText(pub(crate) u32);
 
 impl fmt::Display for LinkIndexText {

@@ -1,7 +1,7 @@
-//! Links, VFs, addresses and routes, in our terms.
+//! rtnetlink requests for links, VFs, addresses and routes.
 //!
-//! Messages come from `rtnetlink`'s builders and are encoded by `netlink-packet-route`; they are sent by
-//! our blocking engine ([`netlink`]). A [`Handle`] works in the namespace it was opened in.
+//! Messages are made by `rtnetlink`'s builders, encoded by `netlink-packet-route`, and sent by the blocking engine of
+//! [`netlink`]. A [`Handle`] works in the namespace in which it was opened.
 
 #![forbid(unsafe_code)]
 
@@ -24,11 +24,11 @@ pub use object::RtnlObject;
 pub use route::{Route, RouteKey, RoutePosition, RouteScopeId};
 pub use vf::{VfSetting, VfSettings, VfVlanTag};
 
-/// Builders of links, for the kinds of link that plugins make.
+/// Builders of `RTM_NEWLINK` messages, for the kinds of links that plugins create.
 pub use netlink_packet_route::link::{InfoMacVlan, IpVlanMode, LinkMessage, MacVlanMode};
 pub use rtnetlink::{LinkIpVlan, LinkMacVlan, LinkMessageBuilder};
 
-/// Waits for changes of links, and of addresses with `addresses`, in the calling thread's namespace.
+/// Subscribes to changes of links, and of addresses if `addresses` is set, in the calling thread's namespace.
 ///
 /// # Errors
 /// The system call's error.

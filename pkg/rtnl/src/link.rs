@@ -1,4 +1,4 @@
-//! Links: find, make, change, move, delete.
+//! Links: finding, creating, changing, moving and deleting them.
 
 mod message;
 
@@ -23,51 +23,51 @@ pub const ETHERNET: u16 = 1;
 /// `ARPHRD_INFINIBAND`, the [`Link::hardware`] of IP over InfiniBand.
 pub const INFINIBAND: u16 = 32;
 
-/// A link, as the kernel shows it.
+/// A link, as read from an `RTM_NEWLINK` message.
 #[derive(Debug, Clone)]
 pub struct Link {
-    /// Its index in its namespace. It may change when the link moves.
+    /// The index in its namespace. It may change when the link moves.
     pub index: u32,
-    /// Its name. What is no UTF-8 in it is shown as such.
+    /// The name. Invalid UTF-8 and control characters are replaced by U+FFFD.
     pub name: String,
-    /// Its other names. What is no UTF-8 in one is shown as such.
+    /// The alternative names (`IFLA_ALT_IFNAME`), with the same replacement.
     pub altnames: Vec<String>,
-    /// What kind of virtual link it is; `None` for a physical one.
+    /// The kind of a virtual link; `None` for a physical one.
     pub kind: Option<LinkKind>,
-    /// Its hardware type, an `ARPHRD_` number like [`ETHERNET`].
+    /// The hardware type, an `ARPHRD_` number like [`ETHERNET`].
     pub hardware: u16,
-    /// Its address; `None` unless it has six bytes.
+    /// The MAC address; `None` if it does not have six bytes.
     pub mac: Option<MacAddr>,
-    /// The address its device was made with, as far as the driver knows.
+    /// The permanent MAC address (`IFLA_PERM_ADDRESS`), if the driver reports it.
     pub permanent_mac: Option<MacAddr>,
-    /// Its MTU in bytes.
+    /// The MTU in bytes.
     pub mtu: u32,
-    /// Whether it is administratively up.
+    /// Whether it is administratively up (`IFF_UP`).
     pub up: bool,
-    /// Whether it carries traffic.
+    /// Whether it is operational (`IFF_RUNNING`).
     pub running: bool,
-    /// The index of the link it sits on (`IFLA_LINK`), in that link's namespace.
+    /// The index of the parent (`IFLA_LINK`), in the parent's namespace.
     pub parent: Option<u32>,
-    /// The index of the bond or bridge that owns it (`IFLA_MASTER`).
+    /// The index of the bond or bridge that it belongs to (`IFLA_MASTER`).
     pub controller: Option<u32>,
-    /// The bus address of the device it belongs to (`IFLA_PARENT_DEV_NAME`, since Linux 5.14).
+    /// The bus address of its device (`IFLA_PARENT_DEV_NAME`, since Linux 5.14): `0000:af:00.2`.
     pub device: Option<String>,
-    /// What else may be set of it.
+    /// The other settings that can be changed.
     pub settings: LinkSettings,
 }
 
-/// The kind of a virtual link, with what we look at of its settings.
+/// The kind of a virtual link (`IFLA_INFO_KIND`), with its mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkKind {
-    /// macvlan.
+    /// `macvlan`, with its mode if the message has it.
     MacVlan(Option<MacVlanMode>),
-    /// ipvlan.
+    /// `ipvlan`, with its mode if the message has it.
     IpVlan(Option<IpVlanMode>),
-    /// VLAN.
+    /// `vlan`, 802.1Q or 802.1ad.
     Vlan,
-    /// bond.
+    /// `bond`, a bonding master.
     Bond,
-    /// Any other, by name.
+    /// Any other kind, such as `veth`.
     Other(String),
 }
 
@@ -83,34 +83,34 @@ impl std::fmt::Display for LinkKind {
     }
 }
 
-/// A link to make.
+/// The attributes of a link to create.
 #[derive(Debug)]
 pub struct NewLink<'a> {
-    /// Its name, which `message` has too.
+    /// The name, which `message` contains too.
     pub name: &'a LinkName,
-    /// Its index: see [`indexes_above`].
+    /// The index: see [`indexes_above`].
     pub index: u32,
-    /// The namespace it is made in.
+    /// The network namespace in which it is created.
     pub netns: BorrowedFd<'a>,
-    /// Its MTU in bytes; the kernel's choice if absent.
+    /// The MTU in bytes; `None` means the kernel's default.
     pub mtu: Option<u32>,
-    /// Its address; the kernel's choice if absent.
+    /// The MAC address; `None` means the kernel's choice.
     pub mac: Option<MacAddr>,
-    /// Its kind and settings, from one of `rtnetlink`'s builders.
+    /// The kind and its settings, from one of `rtnetlink`'s builders.
     pub message: LinkMessage,
 }
 
-/// Indexes for a new link, above the highest that a namespace has, best first: the next one, then ever larger ones, for
-/// those that cannot be had. Where there is nothing above, some that are far below the end follow.
+/// Returns candidate indexes for a new link, the best first. They are above the highest of a namespace: the next one, then
+/// increasingly larger ones in case some are taken. If `highest` is near the maximum, some from a lower range follow.
 pub fn indexes_above(highest: u32) -> impl Iterator<Item = u32> {
     const LAST: u32 = i32::MAX.cast_unsigned();
-    const ELSEWHERE: u32 = 1 << 20;
+    const LOWER_RANGE: u32 = 1 << 20;
     let ascending = |from: u32| (0..10).map(move |n| from.saturating_add(8_u32.pow(n)));
-    ascending(highest).filter(|index| *index <= LAST).chain(ascending(ELSEWHERE))
+    ascending(highest).filter(|index| *index <= LAST).chain(ascending(LOWER_RANGE))
 }
 
 impl Handle {
-    /// The link of that name. A link that has it only as an altname is not meant.
+    /// Returns the link of that name. A link that only has it as an altname does not match.
     ///
     /// # Errors
     /// Not found; or any other of [`Error`].
@@ -122,7 +122,7 @@ impl Handle {
         Err(netlink::Error::not_found("find", format!("link {name}")).into())
     }
 
-    /// The link that has that name, be it as an altname: no other can be called so. If there is one.
+    /// Returns the link that has that name or altname, if there is one. Names and altnames are unique in a namespace.
     ///
     /// # Errors
     /// Any of [`Error`] but not found.
@@ -134,7 +134,7 @@ impl Handle {
         self.get_link(&format!("link {name}"), LinkUnspec::new_with_name(name.as_str()).build())
     }
 
-    /// The link of that name, if there is one.
+    /// Returns the link of that name, if there is one.
     ///
     /// # Errors
     /// Any of [`Error`] but not found.
@@ -142,7 +142,7 @@ impl Handle {
         optional(self.link(name))
     }
 
-    /// The link of that index.
+    /// Returns the link of that index.
     ///
     /// # Errors
     /// Not found; or any other of [`Error`].
@@ -150,7 +150,7 @@ impl Handle {
         self.get_link(&LinkIndexText(index), LinkUnspec::new_with_index(index).build())
     }
 
-    /// The link of that index, if there is one.
+    /// Returns the link of that index, if there is one.
     ///
     /// # Errors
     /// Any of [`Error`] but not found.
@@ -165,7 +165,7 @@ impl Handle {
         }
     }
 
-    /// All links.
+    /// Returns all links of the namespace.
     ///
     /// # Errors
     /// Any of [`Error`].
@@ -178,11 +178,11 @@ impl Handle {
         })
     }
 
-    /// Makes a link in another namespace, under its final name, in one step.
+    /// Creates a link in another namespace, with its final name, in one step.
     ///
-    /// The index is chosen by the caller: it is how the link is known again, whatever happens to its name.
-    /// It also keeps old kernels (before 6.15) from refusing the link because its name is taken in this
-    /// namespace: with an index they do not look for the name. But they refuse one that a link of *this* namespace has.
+    /// The caller chooses the index, by which it identifies the link later even if that is renamed. An index also avoids a
+    /// problem of kernels before 6.15, which refuse a link without one if its name is taken in *this* namespace. But they
+    /// refuse an index that a link of *this* namespace has.
     ///
     /// # Errors
     /// Exists if the name is taken there, or the index here; refused with `EBUSY` if the index is taken there, or for a
@@ -206,12 +206,12 @@ impl Handle {
         self.execute("delete", &LinkIndexText(index), Message::Link(DELLINK, message), 0)
     }
 
-    /// Moves a link into another namespace under another name and, if one is given, an index that is free
-    /// there, in one step: no rename is seen in either namespace. The kernel brings the link down and drops
-    /// its addresses. Kernels before 5.13 choose an index themselves: the present one, if that is free there.
+    /// Moves a link to another namespace and renames it in one step, without a rename event in either namespace. It gets
+    /// `new_index` if that is set. The kernel sets the link down and removes its addresses. Kernels before 5.13 choose
+    /// the index themselves: the current one, if that is free there.
     ///
     /// # Errors
-    /// Exists if the name is taken there: the link has moved then, under its old name. Refused with `EBUSY`
+    /// Exists if the name is taken there: the link has then moved under its old name. Refused with `EBUSY`
     /// if the index is taken there: the link has not moved. Any other of [`Error`].
     pub fn move_link(
         &self,
@@ -237,7 +237,7 @@ impl Handle {
         self.change_link(if up { "set up" } else { "set down" }, index, message)
     }
 
-    /// Renames a link. Kernels before 6.2 refuse while it is up.
+    /// Renames a link. Kernels before 6.2 refuse this while it is up.
     ///
     /// # Errors
     /// Exists if the name is taken; any other of [`Error`].
@@ -245,7 +245,7 @@ impl Handle {
         self.change_link("rename", index, LinkUnspec::new_with_index(index).name(name.as_str()).build())
     }
 
-    /// Sets a link's address.
+    /// Sets a link's MAC address.
     ///
     /// # Errors
     /// Any of [`Error`].
@@ -262,10 +262,10 @@ impl Handle {
         self.change_link("set the MTU of", index, LinkUnspec::new_with_index(index).mtu(mtu).build())
     }
 
-    /// Takes all of a link's altnames away.
+    /// Removes all altnames of a link.
     ///
     /// # Errors
-    /// Refused with `EINVAL` if one of them went meanwhile: then some may be left. Any other of [`Error`].
+    /// Refused with `EINVAL` if one of them was removed meanwhile: then some may remain. Any other of [`Error`].
     pub fn remove_altnames(&self, index: u32) -> Result<(), Error> {
         let message = without_statistics(LinkUnspec::new_with_index(index).build());
         let Message::Link(_, found) =
@@ -273,16 +273,16 @@ impl Handle {
         else {
             return Ok(());
         };
-        // A list of bytes that the kernel told, for a pod may have chosen any.
+        // The list is sent as the bytes that the kernel returned, because a pod may have chosen any.
         let Some(list) = found.attributes.into_iter().find(is_prop_list) else { return Ok(()) };
         let message = LinkUnspec::new_with_index(index).append_extra_attribute(list).build();
         self.execute("remove the altnames of", &LinkIndexText(index), Message::Link(DELLINKPROP, message), 0)
     }
 
-    /// Gives a link an altname.
+    /// Adds an altname to a link.
     ///
     /// # Errors
-    /// Exists if any link has that name; any other of [`Error`].
+    /// Exists if any link has that name or altname; any other of [`Error`].
     pub fn add_altname(&self, index: u32, altname: &str) -> Result<(), Error> {
         let names = LinkAttribute::PropList(vec![Prop::AltIfName(altname.to_owned())]);
         let message = LinkUnspec::new_with_index(index).append_extra_attribute(names).build();
@@ -308,7 +308,7 @@ fn optional<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// Statistics make an answer three times as long, and some drivers ask their firmware for them.
+/// Excludes statistics: they make a reply three times as long, and some drivers query their firmware for them.
 fn without_statistics(mut message: LinkMessage) -> LinkMessage {
     message.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
     message
@@ -358,7 +358,7 @@ mod tests {
             let protocol = SockProtocol::NetlinkRoute;
             let other =
                 socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol).unwrap();
-            // The first socket of a process in a namespace has its PID for a port.
+            // The port of the first socket of a process in a namespace is its PID.
             let port = NetlinkAddr::new(process::id(), 0);
             sendto(other.as_raw_fd(), &[0; 100 << 10], &port, MsgFlags::empty()).unwrap();
             assert_eq!(links.links().unwrap()[0].name, "lo");
@@ -370,7 +370,7 @@ mod tests {
         in_a_pod(|| {
             let links = Handle::open().unwrap();
             let added = (0..1000).take_while(|n| links.add_altname(1, &format!("{n:0>127}")).is_ok()).count();
-            assert!((400..1000).contains(&added), "the kernel took {added}");
+            assert!((400..1000).contains(&added), "the kernel accepted {added}");
             assert_eq!(links.links().unwrap()[0].altnames.len(), added);
         });
     }

@@ -1,6 +1,6 @@
-//! What else may be set of a link, beside its names, its address, its MTU and whether it is up.
+//! The settings of a link besides its names, MAC address, MTU and up state.
 //!
-//! The owner of a network namespace may set all of it (`RTM_NEWLINK`), and a link takes it along to the next namespace.
+//! The owner of a network namespace may change them (`RTM_NEWLINK`), and a link keeps them when it moves to another one.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ const BROADCAST: u16 = 2;
 const IFALIAS: u16 = 20;
 const XDP: u16 = 43;
 
-/// Attributes of one number, by our names for them, with its length in bytes. In the order in which the kernel takes them: some
-/// sizes for IPv4 follow those for all, until they are set themselves.
+/// Attributes that are one number: the key in journals, the `IFLA_` number, and the length in bytes. The order matters:
+/// setting a general size also changes the one for IPv4.
 const NUMBERS: [(&str, u16, usize); 8] = [
     ("mode", 17, 1),
     ("txqueuelen", 13, 4),
@@ -29,7 +29,7 @@ const NUMBERS: [(&str, u16, usize); 8] = [
     ("groIpv4MaxSize", 64, 4),
 ];
 
-/// The flags that may be set, but for that by which a link is up.
+/// The `IFF_` flags that can be set, except `IFF_UP`.
 const FLAGS: LinkFlags = LinkFlags::Debug
     .union(LinkFlags::Notrailers)
     .union(LinkFlags::Noarp)
@@ -40,35 +40,35 @@ const FLAGS: LinkFlags = LinkFlags::Debug
     .union(LinkFlags::Automedia)
     .union(LinkFlags::Dynamic);
 
-/// Settings of a link, as the kernel tells them.
+/// Settings of a link, as read from an `RTM_NEWLINK` message.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LinkSettings {
-    /// `IFF_` bits of those that may be set, like `IFF_PROMISC`.
+    /// The `IFF_` flags of [`FLAGS`], like `IFF_PROMISC`.
     flags: u32,
-    /// Its alias; what is no UTF-8 in it is shown as such.
+    /// The alias; invalid UTF-8 and control characters are replaced by U+FFFD.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     alias: String,
-    /// `None` unless it has six bytes.
+    /// The broadcast address; `None` if it does not have six bytes.
     broadcast: Option<MacAddr>,
-    /// Of [`NUMBERS`], those that the kernel has.
+    /// The attributes of [`NUMBERS`] that the kernel supports.
     numbers: BTreeMap<String, u32>,
-    /// Where a program looks at its packets before the kernel does: `XDP_ATTACHED_`, 0 for nowhere.
+    /// The mode of the attached XDP program, an `XDP_ATTACHED_` number; 0 means none.
     xdp: u8,
 }
 
 impl LinkSettings {
-    /// Whether an attribute is one of a setting.
+    /// Whether an attribute is a setting.
     pub(crate) fn has(kind: u16) -> bool {
         matches!(kind, BROADCAST | IFALIAS | XDP) || NUMBERS.iter().any(|(_, number, _)| *number == kind)
     }
 
-    /// Reads the header's flags.
+    /// Reads the flags of the message's header.
     pub(crate) fn read_flags(&mut self, flags: LinkFlags) {
         self.flags = (flags & FLAGS).bits();
     }
 
-    /// Reads an attribute, if it is one of a setting.
+    /// Reads an attribute, if it is a setting.
     pub(crate) fn read(&mut self, attribute: &DefaultNla) {
         let kind = attribute.kind() & NLA_TYPE_MASK;
         let mut value = vec![0; attribute.value_len()];
@@ -84,7 +84,7 @@ impl LinkSettings {
         }
     }
 
-    /// In which modes a program is to be taken off (`XDP_FLAGS_`), one by one.
+    /// Returns the modes (`XDP_FLAGS_`) in which a program must be removed, one by one.
     fn programs_besides(&self, former: &Self) -> &'static [u32] {
         const SKB: u32 = 2;
         const DRIVER: u32 = 4;
@@ -99,7 +99,7 @@ impl LinkSettings {
         }
     }
 
-    /// What makes a link that has these settings have `former`'s.
+    /// Returns the attributes that change these settings to `former`.
     fn changes(&self, former: &Self) -> Vec<LinkAttribute> {
         let mut changes = Vec::new();
         let raw = |kind: u16, value: &[u8]| LinkAttribute::Other(DefaultNla::new(kind, value.to_vec()));
@@ -123,7 +123,7 @@ impl LinkSettings {
     }
 }
 
-/// Where a program is attached, by what `IFLA_XDP` holds.
+/// Returns `IFLA_XDP_ATTACHED` of an `IFLA_XDP` attribute.
 fn xdp_attached(value: &[u8]) -> u8 {
     const ATTACHED: u16 = 2;
     let mut within = NlasIterator::new(value).map_while(Result::ok);
@@ -133,7 +133,7 @@ fn xdp_attached(value: &[u8]) -> u8 {
         .unwrap_or(0)
 }
 
-/// The number that an attribute of one or of four bytes has.
+/// Returns the number in an attribute of one or four bytes.
 fn number(value: &[u8]) -> Option<u32> {
     match value {
         [byte] => Some(u32::from(*byte)),
@@ -142,11 +142,11 @@ fn number(value: &[u8]) -> Option<u32> {
 }
 
 impl Handle {
-    /// Takes the XDP programs off a link that it did not have `former`ly. It is the first thing to do: a program forbids MTUs,
-    /// channels and offloads.
+    /// Removes the XDP programs of a link that are not in `former`. This must be done before other changes: a program
+    /// blocks some MTUs, channels and offloads.
     ///
     /// # Errors
-    /// Refused with `EBUSY` if a process that lives holds a program there (by a `bpf_link`). Any other of [`Error`].
+    /// Refused with `EBUSY` if a running process holds a program on the link (by a `bpf_link`). Any other of [`Error`].
     #[doc(alias = "ip link set xdp off")]
     pub fn remove_programs(
         &self,
@@ -157,11 +157,11 @@ impl Handle {
         now.programs_besides(former).iter().try_for_each(|flags| {
             let mut message = LinkUnspec::new_with_index(index).build();
             message.attributes.push(LinkAttribute::Xdp(vec![LinkXdp::Fd(-1), LinkXdp::Flags(*flags)]));
-            self.change_link("take the XDP program off", index, message)
+            self.change_link("remove the XDP program from", index, message)
         })
     }
 
-    /// Makes a link that has the settings `now` have `former`'s, but for programs: see [`Handle::remove_programs`].
+    /// Changes the settings of a link from `now` to `former`, except XDP programs: see [`Handle::remove_programs`].
     ///
     /// # Errors
     /// Any of [`Error`].
@@ -188,7 +188,7 @@ impl Handle {
         if changes.is_empty() || self.change_link(OPERATION, index, message(changes.clone())).is_ok() {
             return result;
         }
-        // One that the driver refuses must not keep the others from being set.
+        // Set them one by one, so that a setting that the driver refuses does not affect the others.
         for change in changes {
             result = result.and(self.change_link(OPERATION, index, message(vec![change])));
         }
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_as_it_was_whatever_somebody_set() {
+    fn every_changed_setting_is_restored() {
         let node = TestNode::new();
         node.run_ip("link add v0 type veth peer name v1");
         node.run_ip("link set v0 alias rail group 7 gso_max_size 60000 gro_max_size 50000");
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alias_that_was_not_there_goes_and_one_that_cannot_be_written_stays() {
+    fn a_new_alias_is_removed_and_an_unreadable_former_one_is_not_restored() {
         let node = TestNode::new();
         node.run_ip("link add v0 type veth peer name v1");
         let links = Handle::open().unwrap();

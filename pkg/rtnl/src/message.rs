@@ -1,7 +1,6 @@
-//! The rtnetlink messages we use.
+//! The rtnetlink messages that this crate uses.
 //!
-//! An enum of our own, because `RouteNetlinkMessage` brings the codecs of every subsystem: 300 kB more in
-//! each plugin.
+//! This enum replaces `RouteNetlinkMessage`, which would add the codecs of every subsystem: 300 kB in each plugin.
 
 use netlink::NetlinkFamily;
 use netlink_packet_core::{
@@ -22,15 +21,15 @@ impl NetlinkFamily for Rtnetlink {
     type RtnlMessage = Message;
 }
 
-/// What a message is about, with its `RTM_` number.
+/// A message with its `RTM_` number.
 #[derive(Debug, Clone)]
 pub(crate) enum Message {
     Link(u16, LinkMessage),
     Address(u16, AddressMessage),
     Route(u16, RouteMessage),
-    /// Sent, and never read.
+    /// Only sent, never received.
     Neighbour(u16, NeighbourMessage),
-    /// Something we never ask for; it is skipped.
+    /// Any other message, which is skipped.
     Other(u16),
 }
 
@@ -93,8 +92,8 @@ impl NetlinkDeserializable for Message {
     }
 }
 
-/// Whether an address or a route is one of IP. A list has those of every family, such as MCTP's, whose addresses of
-/// one byte the codec does not know: one of them would cost the whole list.
+/// Whether an address or a route belongs to IPv4 or IPv6. A list has those of every family, such as MCTP, whose one-byte
+/// addresses the codec cannot decode: then decoding of the whole list would fail.
 fn is_ip(payload: &[u8]) -> bool {
     const AF_INET: u8 = 2;
     const AF_INET6: u8 = 10;

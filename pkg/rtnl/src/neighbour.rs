@@ -1,4 +1,4 @@
-//! Neighbours: having the kernel ask for one.
+//! Neighbour entries, used to make the kernel announce an address.
 
 use std::net::Ipv4Addr;
 
@@ -14,13 +14,13 @@ use crate::{
 };
 
 impl Handle {
-    /// Announces an IPv4 address of a link to its neighbours: has the kernel ask who has it, which is an announcement
-    /// (RFC 5227) since the kernel asks from the first of the link's addresses whose subnet has the one it asks for. So the
-    /// second address of a subnet is not announced. The link must have its carrier.
+    /// Announces an IPv4 address of a link to its neighbours. The kernel sends an ARP request for the address, from the first
+    /// of the link's addresses whose subnet contains it. If that is the same address, the request is an announcement (RFC
+    /// 5227); so the second address of a subnet is not announced. The link must have a carrier.
     ///
     /// # Kernel
-    /// `RTM_NEWNEIGH` with `NTF_USE`: `arp_solicit` sends within the call. Nobody answers; the entry, which would be asked
-    /// for twice more and then stay as failed, is removed at once.
+    /// `RTM_NEWNEIGH` with `NTF_USE`: `arp_solicit` sends within the call. There is no reply. The entry is removed at once,
+    /// as it would cause two more requests and then stay in the state failed.
     ///
     /// # Errors
     /// Any of [`Error`].
@@ -33,9 +33,9 @@ impl Handle {
             entry.attributes.push(NeighbourAttribute::Destination(NeighbourAddress::Inet(address)));
             entry
         };
-        let ask = Message::Neighbour(NEWNEIGH, entry(NeighbourFlags::Use));
-        self.execute("announce", &object, ask, NLM_F_CREATE)?;
-        let forget = Message::Neighbour(DELNEIGH, entry(NeighbourFlags::empty()));
-        self.execute("forget having announced", &object, forget, 0)
+        let create = Message::Neighbour(NEWNEIGH, entry(NeighbourFlags::Use));
+        self.execute("announce", &object, create, NLM_F_CREATE)?;
+        let delete = Message::Neighbour(DELNEIGH, entry(NeighbourFlags::empty()));
+        self.execute("delete the neighbour entry of", &object, delete, 0)
     }
 }

@@ -1,4 +1,4 @@
-//! One answer of the kernel, in our terms.
+//! The objects in the kernel's replies.
 
 use ipnetwork::IpNetwork;
 use netlink::{Replies, ReplyError};
@@ -7,27 +7,27 @@ use identifiers::VfIndex;
 
 use crate::{Link, Route, VfSettings, address, link, message::Message, route, vf};
 
-/// What an answer tells of.
+/// The object of one reply message.
 #[derive(Debug, Clone)]
 pub enum RtnlObject {
-    /// A link, and its VFs if they were asked for.
+    /// A link, and its VFs if they were requested.
     Link(Box<Link>, Vec<(VfIndex, VfSettings)>),
     /// An address of a link.
     Address(IpNetwork),
     /// A unicast route.
     Route(Route),
-    /// Something we do not look at.
+    /// Any other object, which is not decoded.
     Other,
 }
 
 impl RtnlObject {
-    /// What a datagram tells that answers the request of the number `sequence`.
+    /// Parses the replies to the request with the number `sequence` in a datagram.
     ///
     /// # Errors
-    /// That the kernel refused, or that it cannot be understood.
+    /// If the reply is an error, or the datagram is malformed.
     pub fn parse(datagram: &[u8], sequence: u32) -> Result<Vec<Self>, ReplyError> {
-        let answers = Replies::parse(datagram, sequence)?;
-        Ok(answers.messages.iter().map(Self::of).collect())
+        let replies = Replies::parse(datagram, sequence)?;
+        Ok(replies.messages.iter().map(Self::of).collect())
     }
 
     fn of(message: &Message) -> Self {
@@ -54,7 +54,7 @@ mod tests {
         message::{NEWADDR, NEWLINK, NEWROUTE},
     };
 
-    /// What is read of a message that we write ourselves.
+    /// Serializes a message and parses it as a reply.
     fn echoed(message: Message) -> RtnlObject {
         let mut header = NetlinkHeader::default();
         header.sequence_number = 7;
@@ -105,7 +105,7 @@ mod tests {
                 priority: Some(u32::MAX),
                 table: Some(1000),
                 scope: Some(RouteScopeId(0)),
-                mtu: None, // the kernel's to keep; nobody reads them back
+                mtu: None, // not read from replies
                 advmss: None,
             };
             let read = echoed(Message::Route(NEWROUTE, route::message(&route)));

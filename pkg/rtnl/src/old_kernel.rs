@@ -1,6 +1,6 @@
-//! A kernel that is older than the running one, for tests, in debug builds only.
+//! Simulation of an older kernel for tests, in debug builds only.
 //!
-//! `SILKRAIL_KERNEL=5.4` has the kernel not know the attributes of links that came later: they are neither sent nor read.
+//! With `SILKRAIL_KERNEL=5.4` the link attributes of later kernels are neither sent nor read.
 
 /// `IFLA_PROP_LIST`.
 pub(crate) const PROP_LIST: u16 = 52;
@@ -11,7 +11,7 @@ pub(crate) const PERM_ADDRESS: u16 = 54;
 /// `IFLA_PARENT_DEV_NAME`.
 pub(crate) const PARENT_DEV_NAME: u16 = 56;
 
-/// Whether the kernel knows an attribute.
+/// Whether the kernel supports an attribute.
 #[cfg(debug_assertions)]
 pub(crate) fn knows(attribute: u16) -> bool {
     let since = match attribute {
@@ -21,12 +21,12 @@ pub(crate) fn knows(attribute: u16) -> bool {
         PARENT_DEV_NAME => (5, 14),
         _ => return true,
     };
-    let Ok(order) = std::env::var("SILKRAIL_KERNEL") else { return true };
-    let (major, minor) = order.split_once('.').unwrap_or((&order, "0"));
+    let Ok(version) = std::env::var("SILKRAIL_KERNEL") else { return true };
+    let (major, minor) = version.split_once('.').unwrap_or((&version, "0"));
     (major.parse().unwrap_or(0), minor.parse().unwrap_or(0)) >= since
 }
 
-/// Whether the kernel knows an attribute. It ignores what it does not know.
+/// Whether to send and read an attribute: always. A kernel ignores the attributes that it does not support.
 #[cfg(not(debug_assertions))]
 pub(crate) const fn knows(_: u16) -> bool {
     true

@@ -1,4 +1,4 @@
-//! Routes.
+//! Routes: listing and adding them.
 
 use std::net::IpAddr;
 
@@ -21,17 +21,17 @@ use crate::{
 /// A route through a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
-    /// The destination; a prefix length of 0 is the default route.
+    /// The destination; a prefix length of 0 means the default route.
     pub dst: IpNetwork,
-    /// The next hop; absent if the destination is on the link.
+    /// The next hop; `None` if the destination is on the link.
     pub gateway: Option<IpAddr>,
-    /// The index of the link.
+    /// The index of the outgoing link.
     pub link: u32,
-    /// The metric.
+    /// The metric (`RTA_PRIORITY`); `None` means the kernel's default.
     pub priority: Option<u32>,
-    /// The table; absent is the main one.
+    /// The routing table; `None` means the main table.
     pub table: Option<u32>,
-    /// The scope.
+    /// The scope; `None` means link without a gateway, else global.
     pub scope: Option<RouteScopeId>,
     /// The path MTU in bytes.
     pub mtu: Option<u32>,
@@ -39,54 +39,54 @@ pub struct Route {
     pub advmss: Option<u32>,
 }
 
-/// A route's scope, as the kernel numbers it: 0 global, 253 link, 254 host.
+/// A route's scope, an `RT_SCOPE_` number: 0 global, 253 link, 254 host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RouteScopeId(pub u8);
 
-/// Where a route is put among those to the same destination, of the same table and metric.
+/// The position of a new route among those with the same destination, table and metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoutePosition {
-    /// It is the only one, or there is none: what was there first stays.
+    /// The route is added only if there is no other (`NLM_F_EXCL`).
     Only,
-    /// IPv4: before them, so that traffic goes over it. IPv6: beside them, as one more next hop.
+    /// IPv4: before the others, so that it takes precedence. IPv6: as one more next hop.
     First,
-    /// IPv4: behind them. IPv6: beside them, as one more next hop.
+    /// IPv4: after the others. IPv6: as one more next hop.
     Last,
 }
 
-/// What tells routes apart for the kernel, and the links that one leads over.
+/// The key by which the kernel distinguishes routes, and the links of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteKey {
-    /// The destination.
+    /// The destination prefix.
     pub dst: IpNetwork,
-    /// The table.
+    /// The number of the routing table; 254 is the main one.
     pub table: u32,
-    /// The metric.
+    /// The metric, with the kernel's default if none was set.
     pub metric: u32,
-    /// The links of all of its hops; none of a route that refuses what is sent there.
+    /// The indexes of the links of all next hops; empty for routes such as `unreachable`.
     pub links: Vec<u32>,
 }
 
 impl RouteKey {
-    /// What a route to add will be to the kernel.
+    /// Returns the key that the kernel will use for a new route.
     pub fn of(route: &Route) -> Self {
-        let asked = route.priority.filter(|metric| *metric != 0);
+        let metric = route.priority.filter(|metric| *metric != 0);
         Self {
             dst: route.dst,
             table: route.table.filter(|table| *table != 0).unwrap_or(MAIN_TABLE),
-            metric: asked.unwrap_or(if route.dst.is_ipv4() { 0 } else { IPV6_METRIC }),
+            metric: metric.unwrap_or(if route.dst.is_ipv4() { 0 } else { IPV6_METRIC }),
             links: vec![route.link],
         }
     }
 
-    /// Whether both are to the same destination in the same table, whatever their metrics.
+    /// Whether both have the same destination and table, regardless of their metrics.
     pub fn is_to_the_same(&self, other: &Self) -> bool {
         (self.table, self.dst.network(), self.dst.prefix())
             == (other.table, other.dst.network(), other.dst.prefix())
     }
 }
 
-/// `IP6_RT_PRIO_USER`: the metric of an IPv6 route that is given none. IPv4's is 0.
+/// `IP6_RT_PRIO_USER`: the default metric of an IPv6 route. That of IPv4 is 0.
 const IPV6_METRIC: u32 = 1024;
 
 const MAIN_TABLE: u32 = RouteHeader::RT_TABLE_MAIN as u32;
@@ -95,10 +95,10 @@ impl Handle {
     /// Adds a route.
     ///
     /// # Errors
-    /// Exists if the very route is there or, as the [`RoutePosition::Only`] one, any to the same destination of the same table
-    /// and metric; any other of [`Error`].
-    pub fn add_route(&self, route: &Route, rank: RoutePosition) -> Result<(), Error> {
-        let flags = match rank {
+    /// Exists if the same route exists or, with [`RoutePosition::Only`], any with the same destination, table and metric; any
+    /// other of [`Error`].
+    pub fn add_route(&self, route: &Route, position: RoutePosition) -> Result<(), Error> {
+        let flags = match position {
             RoutePosition::Only => NLM_F_CREATE | NLM_F_EXCL,
             RoutePosition::First => NLM_F_CREATE,
             RoutePosition::Last => NLM_F_CREATE | NLM_F_APPEND,
@@ -107,8 +107,8 @@ impl Handle {
         self.execute("add", &object, Message::Route(NEWROUTE, message(route)), flags)
     }
 
-    /// What the routes of the namespace are to, those of every kind and table. Left out are those for some packets only,
-    /// by their source or type of service: the kernel tells them apart.
+    /// Returns the keys of the namespace's routes, of every type and table. Routes that only match some packets, by their
+    /// source or type of service, are left out, because the kernel treats them separately.
     ///
     /// # Errors
     /// Any of [`Error`].
@@ -121,7 +121,7 @@ impl Handle {
         })
     }
 
-    /// The unicast routes of the namespace, in every table.
+    /// Returns the unicast routes of the namespace, of every table.
     ///
     /// # Errors
     /// Any of [`Error`].
@@ -134,7 +134,7 @@ impl Handle {
         })
     }
 
-    /// The index of the link that has the first default route of the main table, in the kernel's order.
+    /// Returns the index of the link of the main table's first default route, in the kernel's order.
     ///
     /// # Errors
     /// Any of [`Error`].
@@ -143,7 +143,7 @@ impl Handle {
         Ok(self.routes()?.iter().find(|route| main(route)).map(|route| route.link))
     }
 
-    /// The indexes of the links that any default route of the main table leads over, IPv4 or IPv6, with all of its hops.
+    /// Returns the indexes of the links of all next hops of the main table's default routes, IPv4 and IPv6.
     ///
     /// # Errors
     /// Any of [`Error`].
@@ -157,7 +157,7 @@ impl Handle {
     }
 }
 
-/// The links of a default route of the main table; none of any other route.
+/// Returns the links of a default route of the main table; empty for any other route.
 pub(crate) fn default_links(message: &RouteMessage) -> Vec<u32> {
     let is_wanted = read(message)
         .is_some_and(|route| route.dst.prefix() == 0 && route.table.is_none_or(|table| table == MAIN_TABLE));
@@ -167,7 +167,7 @@ pub(crate) fn default_links(message: &RouteMessage) -> Vec<u32> {
     links(message)
 }
 
-/// The links of all hops of a route.
+/// Returns the links of all next hops of a route.
 fn links(message: &RouteMessage) -> Vec<u32> {
     let mut links = Vec::new();
     for attribute in &message.attributes {
@@ -231,7 +231,7 @@ pub(crate) fn message(route: &Route) -> RouteMessage {
     builder.build()
 }
 
-/// A destination without a next hop is on the link, unless the user says otherwise.
+/// Returns the scope of a route: as configured, else link if there is no next hop.
 fn scope(route: &Route) -> RouteScope {
     match route.scope {
         Some(RouteScopeId(number)) => number.into(),

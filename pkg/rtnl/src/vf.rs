@@ -1,8 +1,8 @@
-//! A VF's settings, which only its PF can show and change.
+//! A VF's settings, which are read and changed through its PF's link.
 
 use std::fmt;
 
-use identifiers::{LinkName, MacAddr, VlanId, VlanProto, VlanQos, VfIndex};
+use identifiers::{LinkName, MacAddr, VfIndex, VlanId, VlanProto, VlanQos};
 use netlink_packet_route::link::{
     LinkAttribute, LinkExtentMask, LinkMessage, LinkVfInfo, VfInfo, VfInfoGuid, VfInfoLinkState, VfInfoMac,
     VfInfoRate, VfInfoSpoofCheck, VfInfoTrust, VfLinkState, VfVlan, VfVlanInfo, VlanProtocol,
@@ -17,59 +17,59 @@ use crate::{
     message::{GETLINK, Message, NEWLINK},
 };
 
-/// A VF's VLAN tag. ID 0 is none.
+/// A VF's VLAN tag. ID 0 means no tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VfVlanTag {
-    /// The VLAN's ID.
+    /// The VLAN ID, 0 to 4094.
     pub id: VlanId,
-    /// The priority.
+    /// The priority (802.1p), 0 to 7.
     pub qos: VlanQos,
-    /// The tag's EtherType.
+    /// The protocol: 802.1Q or 802.1ad.
     pub proto: VlanProto,
 }
 
-/// A VF's settings as its PF shows them. What a driver does not show is `None`.
+/// A VF's settings as reported by its PF (`IFLA_VF_INFO`). A setting that the driver does not report is `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VfSettings {
-    /// The administrative MAC; zero lets the VF choose.
+    /// The administrative MAC; zero means that the VF may choose its own.
     pub mac: Option<MacAddr>,
     /// The VLAN tag.
     pub vlan: Option<VfVlanTag>,
     /// Whether frames with another source MAC are dropped.
     pub spoofchk: Option<bool>,
-    /// Whether the VF may change its MAC, be promiscuous, and the like.
+    /// Whether the VF may change its MAC, enable promiscuous mode, and the like.
     pub trust: Option<bool>,
-    /// The guaranteed rate in Mbit/s; 0 is none.
+    /// The guaranteed rate in Mbit/s; 0 means none.
     pub min_tx_rate: Option<u32>,
-    /// The rate limit in Mbit/s; 0 is none.
+    /// The rate limit in Mbit/s; 0 means none.
     pub max_tx_rate: Option<u32>,
-    /// 0 follows the port, 1 always up, 2 always down.
+    /// `IFLA_VF_LINK_STATE`: 0 auto (follows the port), 1 enable, 2 disable.
     pub link_state: Option<u32>,
-    /// The GUID that the VF's RDMA device will have; InfiniBand only.
+    /// The node GUID of the VF's RDMA device; InfiniBand only.
     pub node_guid: Option<u64>,
-    /// The GUID of its port; InfiniBand only.
+    /// The port GUID of the VF's RDMA device; InfiniBand only.
     pub port_guid: Option<u64>,
 }
 
-/// One setting to change.
+/// A new value of one setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum VfSetting {
-    /// The VLAN tag.
+    /// `IFLA_VF_VLAN_LIST`.
     Vlan(VfVlanTag),
-    /// The administrative MAC.
+    /// `IFLA_VF_MAC`, the administrative MAC.
     Mac(MacAddr),
-    /// The guaranteed rate and the limit, in Mbit/s.
+    /// `IFLA_VF_RATE`: the guaranteed rate and the limit, in Mbit/s.
     Rate(u32, u32),
-    /// The spoof check.
+    /// `IFLA_VF_SPOOFCHK`.
     SpoofCheck(bool),
-    /// Trust.
+    /// `IFLA_VF_TRUST`.
     Trust(bool),
-    /// 0 follows the port, 1 always up, 2 always down.
+    /// `IFLA_VF_LINK_STATE`: 0 auto (follows the port), 1 enable, 2 disable.
     LinkState(u32),
-    /// The GUID that the VF's RDMA device will have.
+    /// `IFLA_VF_IB_NODE_GUID`.
     NodeGuid(u64),
-    /// The GUID of its port.
+    /// `IFLA_VF_IB_PORT_GUID`.
     PortGuid(u64),
 }
 
@@ -80,7 +80,7 @@ impl VfSettings {
 }
 
 impl VfSetting {
-    /// What the change does, for messages.
+    /// Returns the operation for error messages.
     fn operation(self) -> &'static str {
         match self {
             Self::Vlan(_) => "set the VLAN of",
@@ -94,7 +94,7 @@ impl VfSetting {
         }
     }
 
-    /// Whether `settings` are already as the change would make them.
+    /// Whether `settings` already have this value.
     pub fn is_in_place(self, settings: &VfSettings) -> bool {
         match self {
             Self::Vlan(tag) => {
@@ -133,11 +133,11 @@ impl VfSetting {
 }
 
 impl Handle {
-    /// The settings of a VF of the PF whose link has the index `pf`.
+    /// Returns the settings of a VF. `pf` is the index of the PF's link.
     ///
     /// # Kernel
-    /// `RTM_GETLINK` with `RTEXT_FILTER_VF`. The kernel holds RTNL while the driver asks its firmware about
-    /// *every* VF: ask once, never in a loop.
+    /// `RTM_GETLINK` with `RTEXT_FILTER_VF`. The kernel holds RTNL while the driver queries its firmware for *every* VF:
+    /// do not call this in a loop.
     ///
     /// # Errors
     /// Not found if the PF has no such VF; any other of [`Error`].
@@ -149,7 +149,7 @@ impl Handle {
         })
     }
 
-    /// The settings of all VFs of the PF whose link has the index `pf`, as far as its driver shows them.
+    /// Returns the settings of all VFs that the PF's driver reports. `pf` is the index of the PF's link.
     ///
     /// # Errors
     /// Any of [`Error`].
@@ -160,14 +160,14 @@ impl Handle {
         Ok(all(&self.get_link_with_vfs(&LinkIndexText(pf), LinkUnspec::new_with_index(pf))?))
     }
 
-    /// The link of a PF, and the settings of its VFs as of [`Handle::vfs`], by one question.
+    /// Returns the link of a PF and the settings of its VFs, as [`Handle::vfs`], by one request.
     ///
     /// # Errors
     /// Not found; or any other of [`Error`].
     pub fn pf(&self, name: &LinkName) -> Result<(Link, Vec<(VfIndex, VfSettings)>), Error> {
-        let answer =
+        let message =
             self.get_link_with_vfs(&format!("link {name}"), LinkUnspec::new_with_name(name.as_str()))?;
-        Ok((link::read(&answer), all(&answer)))
+        Ok((link::read(&message), all(&message)))
     }
 
     fn get_link_with_vfs(
@@ -177,7 +177,7 @@ impl Handle {
     ) -> Result<LinkMessage, Error> {
         let mask = vec![LinkExtentMask::Vf, LinkExtentMask::SkipStats];
         let message = link.append_extra_attribute(LinkAttribute::ExtMask(mask)).build();
-        // Some 400 bytes for each VF, and asking twice would ask the firmware twice.
+        // About 400 bytes for each VF; a second request would query the firmware a second time.
         self.expect_long_answer(256 * 1024);
         match self.get("read the VFs of", object, Message::Link(GETLINK, message))? {
             Message::Link(_, message) => Ok(message),
@@ -193,8 +193,8 @@ impl Handle {
         self.change_vf(change.operation(), pf, vf, &[change])
     }
 
-    /// Changes several settings of a VF by one message. The kernel makes them one after another and ends with the first
-    /// that the driver refuses: it does not say which that is, nor take back those before it.
+    /// Changes several settings of a VF by one message. The kernel sets them one after another and stops at the first
+    /// that the driver refuses. Its error does not identify that setting, and the ones before it stay changed.
     ///
     /// # Errors
     /// As of [`Handle::set_vf`].
@@ -217,7 +217,7 @@ impl Handle {
     }
 }
 
-/// The VFs of a PF, as far as its answer has them.
+/// Returns the VFs in the message of a PF's link.
 pub(crate) fn all(message: &LinkMessage) -> Vec<(VfIndex, VfSettings)> {
     let vfs = message.attributes.iter().find_map(|attribute| match attribute {
         LinkAttribute::VfInfoList(vfs) => Some(vfs.as_slice()),
@@ -238,7 +238,7 @@ fn read(LinkVfInfo(infos): &LinkVfInfo) -> VfSettings {
     let mut settings = VfSettings::default();
     for info in infos {
         match info {
-            // The kernel's field has room for 20 bytes of InfiniBand.
+            // The kernel's field has 32 bytes, for longer addresses such as InfiniBand's.
             VfInfo::Mac(mac) => settings.mac = mac.mac.get(..6).and_then(MacAddr::from_bytes),
             VfInfo::Vlan(vlan) if settings.vlan.is_none() => {
                 settings.vlan = tag(vlan.vlan_id, vlan.qos, VlanProto::Dot1Q);

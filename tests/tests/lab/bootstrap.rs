@@ -277,7 +277,7 @@ fn a_pf_that_the_node_depends_on_is_protected() {
     node.run_ip("address add 172.16.9.1/24 dev eth0");
     node.run_ip("route add default via 172.16.9.2");
     let refused = cli::silkrail(&format!("vf create eth0 2 {}", bare.state())).ended(3);
-    assert!(refused.stdout.contains("the node's default route leads over eth0"), "{refused:?}");
+    assert!(refused.stdout.contains("the node's default route uses eth0"), "{refused:?}");
     cli::silkrail(&format!("vf create eth0 2 --force-pf {}", bare.state())).ended(0);
     node.run_ip("route del default");
     node.run_ip("address del 172.16.9.1/24 dev eth0");

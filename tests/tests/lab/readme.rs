@@ -154,7 +154,10 @@ fn from_an_empty_machine_to_a_working_chain_by_the_readme_alone() {
     fs::write(file, text.replace("mtu: 9000", "mtu: 1500")).unwrap();
     let path = |command: &str| format!("PATH=/usr/local/bin:$PATH; {command}");
     let said = shell(&path(dry_run));
-    assert!(said.contains("create 7 VFs") && said.contains("run the command again without --dry-run"), "{said}");
+    assert!(
+        said.contains("create 7 VFs") && said.contains("run the command again without --dry-run"),
+        "{said}"
+    );
     let said = shell(&path(apply));
     assert!(said.contains("RDMA mode: exclusive") && said.contains("next: silkrail doctor"), "{said}");
 

@@ -95,7 +95,7 @@ impl FakeCard {
         self.log.lock().unwrap().clone()
     }
 
-    fn told(&self, what: String, then: impl FnOnce(&mut Pf)) -> Result<(), PciBackendError> {
+    fn record(&self, what: String, then: impl FnOnce(&mut Pf)) -> Result<(), PciBackendError> {
         let mut log = self.log.lock().unwrap();
         if log.len() == self.fails_at {
             return Err(PciBackendError::TimedOut { what, limit: std::time::Duration::ZERO });
@@ -111,7 +111,7 @@ impl PciBackend for FakeCard {
         if self.makes_none {
             return Err(PciBackendError::Fewer { wanted: count, made: 0 });
         }
-        self.told(format!("numvfs {count}"), |pf| {
+        self.record(format!("numvfs {count}"), |pf| {
             assert!(
                 count == 0 || pf.num_vfs == 0,
                 "EBUSY: the kernel changes the number of VFs only from or to 0"
@@ -123,11 +123,11 @@ impl PciBackend for FakeCard {
     }
 
     fn set_autoprobe(&self, _: PciAddress, on: bool) -> Result<(), PciBackendError> {
-        self.told(format!("autoprobe {}", u8::from(on)), |pf| pf.autoprobe = Some(on))
+        self.record(format!("autoprobe {}", u8::from(on)), |pf| pf.autoprobe = Some(on))
     }
 
     fn configure(&self, _: PciAddress, vf: VfIndex, change: VfSetting) -> Result<(), PciBackendError> {
-        self.told(format!("vf {vf} {}", step::VfSettingText(change)), |pf| {
+        self.record(format!("vf {vf} {}", step::VfSettingText(change)), |pf| {
             let settings = pf.vfs[vf.0 as usize].settings.as_mut().unwrap();
             match change {
                 VfSetting::Mac(mac) => settings.mac = Some(mac),
@@ -144,7 +144,7 @@ impl PciBackend for FakeCard {
     }
 
     fn unbind(&self, _: PciAddress, number: VfIndex) -> Result<(), PciBackendError> {
-        self.told(format!("unbind {number}"), |pf| {
+        self.record(format!("unbind {number}"), |pf| {
             let settings = pf.vfs[number.0 as usize].settings.clone();
             assert!(pf.vfs[number.0 as usize].is_free(), "a VF in use is never unbound");
             pf.vfs[number.0 as usize] = Vf { settings, ..vf(number.0, false) };
@@ -152,7 +152,7 @@ impl PciBackend for FakeCard {
     }
 
     fn bind(&self, _: PciAddress, number: VfIndex) -> Result<(), PciBackendError> {
-        self.told(format!("bind {number}"), |pf| {
+        self.record(format!("bind {number}"), |pf| {
             assert_eq!(
                 pf.autoprobe,
                 Some(true),
@@ -167,13 +167,13 @@ impl PciBackend for FakeCard {
     }
 
     fn set_mtu(&self, _: PciAddress, vf: Option<VfIndex>, mtu: u32) -> Result<(), PciBackendError> {
-        self.told(format!("mtu {:?} {mtu}", vf.map(|vf| vf.0)), |pf| match vf {
+        self.record(format!("mtu {:?} {mtu}", vf.map(|vf| vf.0)), |pf| match vf {
             Some(vf) => pf.vfs[vf.0 as usize].mtu = Some(mtu),
             None => pf.link.as_mut().unwrap().mtu = mtu,
         })
     }
 
     fn set_up(&self, _: PciAddress) -> Result<(), PciBackendError> {
-        self.told("up".into(), |pf| pf.link.as_mut().unwrap().up = true)
+        self.record("up".into(), |pf| pf.link.as_mut().unwrap().up = true)
     }
 }

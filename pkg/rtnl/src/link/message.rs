@@ -10,7 +10,7 @@ use netlink_packet_route::link::{
 use super::{Link, LinkKind};
 use crate::{LinkSettings, attributes::text, old_kernel::PROP_LIST};
 
-/// The link that a message describes; what it does not mention is empty.
+/// Returns the link of a message; attributes that it does not contain are empty.
 pub(crate) fn read(message: &LinkMessage) -> Link {
     let flags = message.header.flags;
     let mut link = Link {

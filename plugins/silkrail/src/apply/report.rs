@@ -53,7 +53,7 @@ pub(crate) fn print(report: &ApplyReport, as_json: bool, out: &mut dyn Write) ->
         print_pf(report, pf, out)?;
     }
     for pf in report.left.pfs.iter().filter(|pf| !pf.steps.is_empty()) {
-        writeln!(out, "{} ({}): still missing: {}", pf.name, pf.pci, pf.summary().join("; "))?;
+        writeln!(out, "{} ({}): remaining steps: {}", pf.name, pf.pci, pf.summary().join("; "))?;
     }
     if report.dry_run && report.has_changed() {
         writeln!(out, "Nothing was done. To apply it, run the command again without --dry-run.")?;
