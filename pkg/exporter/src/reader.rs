@@ -205,7 +205,7 @@ fn resources(
 ) -> Option<(ResourceCounts, Option<DeviceResources>)> {
     match session.rdma.resource_counts_of(device) {
         Ok(counts) => {
-            let objects = device_resources::read(&mut session.rdma, device, &counts, errors);
+            let objects = device_resources::read(&session.rdma, device, &counts, errors);
             Some((counts, objects))
         }
         Err(rdma::Error::NoSuchDevice { .. }) => None,

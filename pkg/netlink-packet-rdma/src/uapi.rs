@@ -165,10 +165,10 @@ mod tests {
 
     use super::ALL;
 
-    /// What the headers of Linux 6.12 (Debian 13) do not have yet.
+    /// The constants that the headers of Linux 6.12 (Debian 13) lack.
     const NEWEST: &[&str] = &["RDMA_NLDEV_ATTR_STAT_OPCOUNTER_ENABLED"];
 
-    /// What those of Linux 6.1 (Debian 12) do not have either.
+    /// Further constants that the headers of Linux 6.1 (Debian 12) lack.
     const NEWER: &[&str] = &[
         "RDMA_DRIVER_MANA",
         "RDMA_NLDEV_ATTR_DEV_TYPE",
@@ -185,20 +185,20 @@ mod tests {
     ];
 
     /// Compiles a C program against the installed headers (Debian: linux-libc-dev) and compares.
-    /// There is no skip: without the headers nobody would know. Headers of Linux 6.1 have nearly all of them.
+    /// The test is not skipped without the headers. Those of Linux 6.1 have nearly all constants.
     #[test]
     fn every_number_is_the_kernel_headers() {
         let except = |left_out: &[&[&str]]| -> Vec<_> {
             ALL.iter().copied().filter(|(name, _)| !left_out.concat().contains(name)).collect()
         };
         let lists = [except(&[]), except(&[NEWEST]), except(&[NEWEST, NEWER])];
-        let answered = lists.iter().find_map(|ours| Some((ours, numbers_of(ours).ok()?)));
-        let (ours, theirs) = answered.unwrap_or_else(|| panic!("{:?}", numbers_of(&lists[2])));
+        let compiled = lists.iter().find_map(|ours| Some((ours, numbers_of(ours).ok()?)));
+        let (ours, theirs) = compiled.unwrap_or_else(|| panic!("{:?}", numbers_of(&lists[2])));
         let ours = ours.iter().map(|(name, value)| format!("{name} {value}\n")).collect::<String>();
         assert_eq!(ours, theirs);
     }
 
-    /// What the headers say, or what the compiler says about them.
+    /// Returns the numbers in the headers, or the compiler's error.
     fn numbers_of(names: &[(&str, u16)]) -> Result<String, String> {
         let dir = tempfile::tempdir().unwrap();
         let (source, program) = (dir.path().join("uapi.c"), dir.path().join("uapi"));

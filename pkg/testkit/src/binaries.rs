@@ -1,4 +1,4 @@
-//! The built executable under its names.
+//! The built executable, under the names of the plugins.
 
 use std::{
     env, fs,
@@ -7,7 +7,7 @@ use std::{
 
 use tempfile::TempDir;
 
-/// The names under which the executable is called.
+/// The names of the executable.
 const NAMES: [&str; 6] = ["macvlan", "ipvlan", "sriov", "rdma", "silkrail-ipam", "spiderpool"];
 
 /// A directory like `/opt/cni/bin`: the built `silkrail-cni`, hard-linked to the name of every plugin.
@@ -17,7 +17,7 @@ pub struct Binaries {
 }
 
 impl Binaries {
-    /// Finds the executable beside the running test's, or where `SILKRAIL_CNI` says, and links it.
+    /// Finds the executable beside the running test, or at the path `SILKRAIL_CNI`, and links it.
     ///
     /// # Panics
     /// If it is not built.
@@ -25,7 +25,7 @@ impl Binaries {
         Self::of(&env::var_os("SILKRAIL_CNI").map_or_else(beside_the_test, PathBuf::from))
     }
 
-    /// Links this executable.
+    /// Links the executable at a path.
     ///
     /// # Panics
     /// If it is not built.
@@ -39,19 +39,19 @@ impl Binaries {
         let dir = make_dir(built);
         for name in NAMES {
             let link = dir.path().join(name);
-            // Another file system has no hard link to it.
+            // Hard links do not work across file systems.
             fs::hard_link(built, &link).or_else(|_| fs::copy(built, &link).map(drop)).unwrap();
         }
         Self { dir }
     }
 
-    /// The directory, for `CNI_PATH`.
+    /// Returns the directory, for `CNI_PATH`.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 }
 
-/// `target/<profile>/silkrail-cni`: programs are in `target/<profile>`, tests in `deps` below it.
+/// Returns `target/<profile>/silkrail-cni`: programs are in `target/<profile>`, tests in `deps` below it.
 fn beside_the_test() -> PathBuf {
     let test = env::current_exe().unwrap();
     let dir = test.parent().unwrap();
@@ -59,7 +59,7 @@ fn beside_the_test() -> PathBuf {
     profile.join("silkrail-cni")
 }
 
-/// Beside the executable, where hard links are possible; where one may not write, elsewhere.
+/// Creates a directory beside the executable, for hard links, or elsewhere if that is not writable.
 fn make_dir(built: &Path) -> TempDir {
     let mut named = tempfile::Builder::new();
     named.prefix("cni-bin-");

@@ -1,4 +1,4 @@
-//! An IPAM plugin that answers as a test tells it to.
+//! An IPAM plugin whose results are set by a test.
 
 use std::{
     collections::BTreeMap,
@@ -11,71 +11,71 @@ use serde_json::{Value, json};
 
 use crate::TestNode;
 
-/// An executable that notes how it is called and prints what a test wants.
+/// An executable that records its calls and prints the results that a test has set.
 #[derive(Debug)]
 pub struct FakeIpam {
-    home: PathBuf,
+    dir: PathBuf,
     name: String,
 }
 
-/// A call of it.
+/// A call of a [`FakeIpam`].
 #[derive(Debug)]
 pub struct RecordedCall {
-    /// The environment.
+    /// The environment variables.
     pub env: BTreeMap<String, String>,
     /// The configuration.
     pub stdin: Vec<u8>,
 }
 
 const SCRIPT: &str = r#"#!/bin/sh
-home="${0%/*}/data"
+data="${0%/*}/data"
 n=0
-until mkdir "$home/calls/$(printf %04d $n)" 2>/dev/null; do n=$((n + 1)); done
-call="$home/calls/$(printf %04d $n)"
+until mkdir "$data/calls/$(printf %04d $n)" 2>/dev/null; do n=$((n + 1)); done
+call="$data/calls/$(printf %04d $n)"
 env >"$call/env"
 cat >"$call/stdin"
-[ -f "$home/sleep" ] && sleep "$(cat "$home/sleep")"
-# Not for ever: the test may have failed.
+[ -f "$data/sleep" ] && sleep "$(cat "$data/sleep")"
+# Limited, because the test may have failed.
 n=0
-while [ -f "$home/held" ] && [ $n -lt 1200 ]; do sleep 0.05; n=$((n + 1)); done
-[ -f "$home/$CNI_COMMAND.kills" ] && kill -9 $PPID
-[ -f "$home/$CNI_COMMAND.stdout" ] && cat "$home/$CNI_COMMAND.stdout"
-[ -f "$home/$CNI_COMMAND.fails" ] && exit 1
+while [ -f "$data/held" ] && [ $n -lt 1200 ]; do sleep 0.05; n=$((n + 1)); done
+[ -f "$data/$CNI_COMMAND.kills" ] && kill -9 $PPID
+[ -f "$data/$CNI_COMMAND.stdout" ] && cat "$data/$CNI_COMMAND.stdout"
+[ -f "$data/$CNI_COMMAND.fails" ] && exit 1
 exit 0
 "#;
 
 impl FakeIpam {
-    /// Installs one that answers every call with success and prints nothing.
+    /// Installs an executable that succeeds in every call and prints nothing.
     ///
     /// # Panics
     /// If it cannot be written.
     pub fn install(node: &TestNode, name: &str) -> Self {
-        let home = node.ipam_dir(name);
-        fs::create_dir_all(home.join("data/calls")).unwrap();
-        let ipam = Self { home, name: name.to_owned() };
+        let dir = node.ipam_dir(name);
+        fs::create_dir_all(dir.join("data/calls")).unwrap();
+        let ipam = Self { dir, name: name.to_owned() };
         fs::write(ipam.path(), SCRIPT).unwrap();
         fs::set_permissions(ipam.path(), fs::Permissions::from_mode(0o755)).unwrap();
         ipam
     }
 
-    /// Installs one whose ADD prints this result.
+    /// Installs an executable whose ADD prints this result.
     pub fn giving(node: &TestNode, result: &Value) -> Self {
         let ipam = Self::install(node, "fake");
         ipam.answers("ADD", result);
         ipam
     }
 
-    /// The directory it is in, for `CNI_PATH`.
+    /// Returns its directory, for `CNI_PATH`.
     pub fn dir(&self) -> &Path {
-        &self.home
+        &self.dir
     }
 
-    /// The executable.
+    /// Returns the path of the executable.
     pub fn path(&self) -> PathBuf {
-        self.home.join(&self.name)
+        self.dir.join(&self.name)
     }
 
-    /// Has a verb print this.
+    /// Sets the result of an operation.
     ///
     /// # Panics
     /// If it cannot be written.
@@ -83,7 +83,7 @@ impl FakeIpam {
         fs::write(self.data(&format!("{verb}.stdout")), result.to_string()).unwrap();
     }
 
-    /// Has a verb fail with an error object.
+    /// Makes an operation fail with an error object.
     ///
     /// # Panics
     /// If it cannot be written.
@@ -92,7 +92,7 @@ impl FakeIpam {
         fs::write(self.data(&format!("{verb}.fails")), "").unwrap();
     }
 
-    /// Has a verb kill the plugin that calls it.
+    /// Makes an operation kill the plugin that calls it.
     ///
     /// # Panics
     /// If it cannot be written.
@@ -100,14 +100,14 @@ impl FakeIpam {
         fs::write(self.data(&format!("{verb}.kills")), "").unwrap();
     }
 
-    /// Has a verb succeed again and print nothing.
+    /// Makes an operation succeed again and print nothing.
     pub fn recovers(&self, verb: &str) {
         let _ = fs::remove_file(self.data(&format!("{verb}.kills")));
         let _ = fs::remove_file(self.data(&format!("{verb}.fails")));
         let _ = fs::remove_file(self.data(&format!("{verb}.stdout")));
     }
 
-    /// Has every call take so long.
+    /// Makes every call take a number of seconds.
     ///
     /// # Panics
     /// If it cannot be written.
@@ -115,7 +115,7 @@ impl FakeIpam {
         fs::write(self.data("sleep"), seconds.to_string()).unwrap();
     }
 
-    /// Has every call wait until [`FakeIpam::lets_go`], however slow the machine is.
+    /// Makes every call wait until [`FakeIpam::lets_go`], for a minute at most.
     ///
     /// # Panics
     /// If it cannot be written.
@@ -123,18 +123,18 @@ impl FakeIpam {
         fs::write(self.data("held"), "").unwrap();
     }
 
-    /// Has the calls that wait go on, and later ones not wait.
+    /// Makes the waiting calls continue, and later ones not wait.
     ///
     /// # Panics
-    /// If none was to wait.
+    /// Without a previous [`FakeIpam::holds`].
     pub fn lets_go(&self) {
         fs::remove_file(self.data("held")).unwrap();
     }
 
-    /// How it was called, in order.
+    /// Returns its calls, in order.
     ///
     /// # Panics
-    /// If that cannot be read.
+    /// If they cannot be read.
     pub fn calls(&self) -> Vec<RecordedCall> {
         let mut dirs: Vec<PathBuf> =
             fs::read_dir(self.data("calls")).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -142,21 +142,21 @@ impl FakeIpam {
         dirs.iter().map(|dir| RecordedCall::read(dir)).collect()
     }
 
-    /// Whether it was called, be it that the call has not ended.
+    /// Whether it was called, even if the call has not ended yet.
     ///
     /// # Panics
-    /// If that cannot be read.
+    /// If the calls cannot be read.
     pub fn was_called(&self) -> bool {
         fs::read_dir(self.data("calls")).unwrap().next().is_some()
     }
 
-    /// The verbs it was called with, in order.
+    /// Returns the operations of its calls (`CNI_COMMAND`), in order.
     pub fn verbs(&self) -> Vec<String> {
         self.calls().iter().map(|call| call.var("CNI_COMMAND").to_owned()).collect()
     }
 
     fn data(&self, name: &str) -> PathBuf {
-        self.home.join("data").join(name)
+        self.dir.join("data").join(name)
     }
 }
 
@@ -167,7 +167,7 @@ impl RecordedCall {
         Self { env: text.lines().filter_map(pair).collect(), stdin: fs::read(dir.join("stdin")).unwrap() }
     }
 
-    /// An environment variable; empty if it was not set.
+    /// Returns an environment variable; empty if it was not set.
     pub fn var(&self, name: &str) -> &str {
         self.env.get(name).map_or("", String::as_str)
     }

@@ -1,7 +1,7 @@
-//! Test nodes and pods: namespaces of the running kernel in which the built plugins are called and looked at
-//! with other people's tools (`ip`, `rdma`). Development only.
+//! Test nodes and pods: namespaces of the running kernel in which the built plugins are called. Their effects are
+//! inspected with independent tools (`ip`, `rdma`). Development only.
 //!
-//! Root is required. Without it every test that makes a [`TestNode`] **fails**; none is skipped.
+//! Root is required. Without it every test that creates a [`TestNode`] **fails**; none is skipped.
 //!
 //! ```no_run
 //! use testkit::Observe;
@@ -24,7 +24,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "it is part of tests: a panic is how they fail"
+    reason = "it is only used in tests, which fail by panicking"
 )]
 
 mod binaries;

@@ -1,4 +1,4 @@
-//! Looking at a namespace with other people's tools.
+//! Inspecting a network namespace with `ip` and `rdma`.
 
 use std::{
     ffi::OsStr,
@@ -11,12 +11,12 @@ use serde_json::Value;
 
 use crate::{TestPod, wait_until};
 
-/// A place with a network namespace: a node or a pod.
+/// A node or a pod, which has a network namespace.
 pub trait Observe {
-    /// A command that runs there.
+    /// Returns a command that will run in the namespace.
     fn command(&self, program: &str) -> Command;
 
-    /// Runs a command, which must succeed, and returns what it printed.
+    /// Runs a command, which must succeed, and returns its output.
     ///
     /// # Panics
     /// If it fails.
@@ -31,7 +31,7 @@ pub trait Observe {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Runs `ip` with arguments separated by blanks.
+    /// Runs `ip` with arguments separated by spaces.
     ///
     /// # Panics
     /// If it fails.
@@ -39,7 +39,7 @@ pub trait Observe {
         self.run("ip", &args.split(' ').collect::<Vec<_>>());
     }
 
-    /// Runs `ip -json` and parses what it prints.
+    /// Runs `ip -json` and parses its output.
     ///
     /// # Panics
     /// If it fails.
@@ -47,7 +47,7 @@ pub trait Observe {
         parse(&self.run("ip", &[&["-json"], args.split(' ').collect::<Vec<_>>().as_slice()].concat()))
     }
 
-    /// Runs several commands of `ip -json -details` in one process, and parses what each prints.
+    /// Runs several commands of `ip -json -details` in one process, and parses the output of each.
     ///
     /// # Panics
     /// If one fails.
@@ -62,12 +62,12 @@ pub trait Observe {
         assert!(output.status.success(), "{commands:?}");
         let text = String::from_utf8(output.stdout).unwrap();
         let printed: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(&text).into_iter().collect();
-        let printed = printed.unwrap_or_else(|e| panic!("no JSON ({e}): {text}"));
+        let printed = printed.unwrap_or_else(|e| panic!("not JSON ({e}): {text}"));
         assert_eq!(printed.len(), commands.len(), "{commands:?}: {text}");
         printed.into_iter().map(objects).collect()
     }
 
-    /// Runs `rdma -j` and parses what it prints.
+    /// Runs `rdma -j` and parses its output.
     ///
     /// # Panics
     /// If it fails.
@@ -75,17 +75,17 @@ pub trait Observe {
         parse(&self.run("rdma", &[&["-j"], args.split(' ').collect::<Vec<_>>().as_slice()].concat()))
     }
 
-    /// Makes a link here whose other end is in a pod, sets both up and waits until both are ready.
+    /// Creates a veth pair with one end here and the other in a pod, sets both up and waits until they are ready.
     ///
     /// # Panics
-    /// If it cannot be made.
+    /// If it cannot be created.
     fn cable(&self, name: &str, pod: &TestPod, far: &str)
     where
         Self: Sized,
     {
         let netns = pod.path().display();
         self.run_ip(&format!("link add {name} mtu 1500 type veth peer name {far} netns {netns}"));
-        // Neither end takes a second to see whether its own address is free.
+        // Without duplicate address detection, which takes a second.
         self.set_sysctl(&format!("net/ipv6/conf/{name}/accept_dad"), "0");
         pod.set_sysctl(&format!("net/ipv6/conf/{far}/accept_dad"), "0");
         self.run_ip(&format!("link set {name} up"));
@@ -93,28 +93,28 @@ pub trait Observe {
         wait_until("the cable is ready", || is_ready(self, name) && is_ready(pod, far));
     }
 
-    /// Every link with its details.
+    /// Returns all links with their details.
     fn links(&self) -> Vec<Value> {
         self.ip("-details link show")
     }
 
-    /// The names of the links.
+    /// Returns the names of all links.
     fn link_names(&self) -> Vec<String> {
         self.links().iter().map(|link| text(link, "ifname")).collect()
     }
 
-    /// The link of that name.
+    /// Returns the link of that name, if there is one.
     fn link(&self, name: &str) -> Option<Value> {
         self.links().into_iter().find(|link| link["ifname"] == name)
     }
 
-    /// The addresses of a link, except those the kernel gives by itself, as `address/length`.
+    /// Returns the addresses of a link as `address/length`, except those of scope link, which the kernel adds.
     fn addresses(&self, name: &str) -> Vec<String> {
         let of = |info: &Value| format!("{}/{}", text(info, "local"), info["prefixlen"]);
         self.address_infos(name).iter().map(of).collect()
     }
 
-    /// The same with everything the kernel says about them.
+    /// Returns the same addresses with all their attributes.
     fn address_infos(&self, name: &str) -> Vec<Value> {
         let links = self.ip("address show");
         let link = links.iter().find(|link| link["ifname"] == name);
@@ -122,7 +122,7 @@ pub trait Observe {
         infos.into_iter().filter(|info| info["scope"] != "link").collect()
     }
 
-    /// The routes of a link, except those the kernel makes by itself.
+    /// Returns the routes of a link, except those that the kernel adds.
     fn routes(&self, name: &str) -> Vec<Value> {
         let mut routes = self.ip("-4 route show table all");
         routes.extend(self.ip("-6 route show table all"));
@@ -130,18 +130,18 @@ pub trait Observe {
         routes
     }
 
-    /// A sysctl, like `net/ipv4/conf/net1/arp_notify`.
+    /// Returns the value of a sysctl, such as `net/ipv4/conf/net1/arp_notify`.
     fn sysctl(&self, name: &str) -> String {
         self.run("cat", &[format!("/proc/sys/{name}")]).trim().to_owned()
     }
 
-    /// Sets a sysctl.
+    /// Sets a sysctl, given as for [`Observe::sysctl`].
     fn set_sysctl(&self, name: &str, value: &str) {
         self.run("sh", &["-c", &format!("echo {value} >/proc/sys/{name}")]);
     }
 }
 
-/// The inside of the namespace that a path names.
+/// The network namespace that a path names.
 pub(crate) struct Inside<'a>(pub(crate) &'a Path);
 
 impl Observe for Inside<'_> {
@@ -162,7 +162,7 @@ impl Observe for TestPod {
     }
 }
 
-/// Whether a link has a carrier, and the routes that the kernel makes last when it gets one.
+/// Whether a link has a carrier, and the routes that the kernel adds last when the carrier comes up.
 fn is_ready(place: &impl Observe, name: &str) -> bool {
     let routes = place.ip(&format!("-6 route show table local dev {name}"));
     let has = |kind: &str| routes.iter().any(|route| route["type"] == kind);
@@ -178,16 +178,16 @@ fn text(object: &Value, key: &str) -> String {
     object[key].as_str().unwrap_or_default().to_owned()
 }
 
-/// The tools print nothing at all where there is nothing to tell.
+/// Parses the output of a tool, which is empty if there is nothing to list.
 fn parse(text: &str) -> Vec<Value> {
     if text.trim().is_empty() {
         return Vec::new();
     }
-    let parsed: Value = serde_json::from_str(text).unwrap_or_else(|e| panic!("no JSON ({e}): {text}"));
+    let parsed: Value = serde_json::from_str(text).unwrap_or_else(|e| panic!("not JSON ({e}): {text}"));
     objects(parsed)
 }
 
-/// What a tool tells of; it prints an empty object for what it leaves out.
+/// Returns the objects that a tool printed, without the empty ones that it prints for filtered entries.
 fn objects(printed: Value) -> Vec<Value> {
     match printed {
         Value::Array(list) => {

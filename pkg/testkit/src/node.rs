@@ -1,4 +1,4 @@
-//! A node: where plugins run.
+//! A test node, on which plugins are called.
 
 use std::{
     fs,
@@ -15,21 +15,21 @@ use tempfile::TempDir;
 
 use crate::{Binaries, Call, Observe, Snapshot, TestPod};
 
-/// A node: its network namespace is the calling thread's, and so is that of every process it starts.
+/// A test node. Its network namespace is that of the calling thread, and of every process that the thread starts.
 #[derive(Debug)]
 pub struct TestNode {
     binaries: Binaries,
-    home: PathBuf,
-    /// On the machine's own file system, to be removed.
+    dir: PathBuf,
+    /// The directory on the machine's file system, which is removed with the node.
     _temporary: Option<TempDir>,
 }
 
 impl TestNode {
-    /// Gives the calling thread a network namespace and a mount namespace of its own, with its own `/sys` and
-    /// an empty `/run` and `/var/log`. They end with the thread; the machine sees nothing of them.
+    /// Moves the calling thread to a new network namespace and a new mount namespace, with its own `/sys` and
+    /// an empty `/run` and `/var/log`. They end with the thread and are not visible on the machine.
     ///
     /// # Panics
-    /// Without root.
+    /// Without root privileges.
     #[expect(clippy::new_without_default, reason = "it changes the calling thread")]
     pub fn new() -> Self {
         require_root();
@@ -38,65 +38,66 @@ impl TestNode {
         unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).unwrap();
         let none = None::<&str>;
         mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
-        // A sysfs shows the network namespace of whoever mounts it.
+        // A sysfs shows the network namespace of the process that mounts it.
         mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), none).unwrap();
         mount(Some("tmpfs"), "/run", Some("tmpfs"), MsFlags::empty(), Some("mode=755")).unwrap();
         mount(Some("tmpfs"), "/var/log", Some("tmpfs"), MsFlags::empty(), Some("mode=755")).unwrap();
-        let node = Self { binaries, home: "/run/testkit".into(), _temporary: None };
-        node.furnish();
+        let node = Self { binaries, dir: "/run/testkit".into(), _temporary: None };
+        node.make_dirs();
         node.run_ip("link set lo up");
 
         node
     }
 
-    /// The machine itself, for tests of devices that cannot be in two places. By one test at a time.
+    /// Uses the machine itself as the node, for tests of devices that exist only once. Only one test at a time may do so.
     ///
     /// # Panics
-    /// Without root.
+    /// Without root privileges.
     pub fn of_this_machine() -> Self {
         require_root();
         let temporary = tempfile::Builder::new().prefix("silkrail-test-").tempdir_in("/run").unwrap();
-        let home = temporary.path().to_owned();
-        let node = Self { binaries: Binaries::find(), home, _temporary: Some(temporary) };
-        node.furnish();
+        let dir = temporary.path().to_owned();
+        let node = Self { binaries: Binaries::find(), dir, _temporary: Some(temporary) };
+        node.make_dirs();
         node
     }
 
-    fn furnish(&self) {
+    fn make_dirs(&self) {
         for dir in ["netns", "state", "ipam"] {
-            fs::create_dir_all(self.home.join(dir)).unwrap();
+            fs::create_dir_all(self.dir.join(dir)).unwrap();
         }
     }
 
-    /// Makes a pod. It is known by its name in snapshots.
+    /// Creates a pod. Snapshots list it under its name.
     pub fn pod(&self, name: &str) -> TestPod {
-        TestPod::make(self.home.join("netns").join(name))
+        TestPod::make(self.dir.join("netns").join(name))
     }
 
-    /// Makes a pod whose network namespace belongs to a user namespace of its own, as with `hostUsers: false`.
+    /// Creates a pod whose network namespace belongs to a user namespace of its own, as with `hostUsers: false`.
     pub fn pod_in_a_user_namespace(&self, name: &str) -> TestPod {
         TestPod::make_in_a_user_namespace(
-            self.home.join("netns").join(name),
-            self.home.join(format!("user-{name}")),
+            self.dir.join("netns").join(name),
+            self.dir.join(format!("user-{name}")),
         )
     }
 
-    /// A call of a plugin, about no pod yet; its configuration will get the node's `stateDir`.
+    /// Returns a call of a plugin, still without a pod; its configuration will get the node's `stateDir`.
     pub fn plugin(&self, name: &str) -> Call {
         Call::new(&self.binaries, name).state_dir(&self.state_dir())
     }
 
-    /// The directory with the plugins.
+    /// Returns the directory with the plugins.
     pub fn cni_path(&self) -> &Path {
         self.binaries.dir()
     }
 
-    /// Where the plugins keep their state.
+    /// Returns the plugins' state directory.
     pub fn state_dir(&self) -> PathBuf {
-        self.home.join("state")
+        self.dir.join("state")
     }
 
-    /// A path for a `logFile`, in a directory that goes with the node: plugins write logs where logs are, and nowhere else.
+    /// Returns a path for a `logFile`, in a directory below `/var/log` that is removed with the node: plugins write log
+    /// files only there.
     pub fn log_file(&self, name: &str) -> PathBuf {
         let dir = self.log_dir();
         fs::create_dir_all(&dir).unwrap();
@@ -104,22 +105,22 @@ impl TestNode {
     }
 
     fn log_dir(&self) -> PathBuf {
-        Path::new("/var/log").join(self.home.file_name().unwrap_or_default())
+        Path::new("/var/log").join(self.dir.file_name().unwrap_or_default())
     }
 
-    /// The namespaces' files.
+    /// Returns the directory of the pods' namespace files.
     pub(crate) fn netns_dir(&self) -> PathBuf {
-        self.home.join("netns")
+        self.dir.join("netns")
     }
 
-    /// A directory for a fake plugin.
+    /// Creates a directory for a fake plugin and returns its path.
     pub(crate) fn ipam_dir(&self, name: &str) -> PathBuf {
-        let dir = self.home.join("ipam").join(name);
+        let dir = self.dir.join("ipam").join(name);
         fs::create_dir_all(&dir).unwrap();
         dir
     }
 
-    /// What there is on the node, in its pods and in the state directory.
+    /// Records the state of the node, its pods and the state directory.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::of(self)
     }
@@ -139,5 +140,5 @@ impl Observe for TestNode {
 
 fn require_root() {
     let root = geteuid().is_root();
-    assert!(root, "these tests make network namespaces: run them as root (hack/test says how)");
+    assert!(root, "these tests create network namespaces: run them as root (see hack/test)");
 }

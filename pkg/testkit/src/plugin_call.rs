@@ -14,10 +14,10 @@ use serde_json::Value;
 
 use crate::{Answer, Binaries, TestPod};
 
-/// How long a call may take. Invariant: nothing waits for ever.
+/// The limit of a call: no plugin waits for ever.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A call of a plugin: the environment and the configuration. It can be made again and again.
+/// A call of a plugin: the environment and the configuration. It can be made any number of times.
 #[derive(Debug, Clone)]
 pub struct Call {
     executable: PathBuf,
@@ -30,7 +30,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// A call of a plugin with a valid environment about a pod that does not exist, and no configuration.
+    /// Returns a call of a plugin with a valid environment, a pod that does not exist, and no configuration.
     pub fn new(binaries: &Binaries, plugin: &str) -> Self {
         let call = Self {
             executable: binaries.dir().join(plugin),
@@ -47,7 +47,7 @@ impl Call {
             .env("CNI_PATH", binaries.dir())
     }
 
-    /// Puts a `stateDir` into configurations that have none.
+    /// Adds a `stateDir` to configurations without one.
     #[must_use]
     pub fn state_dir(self, dir: &Path) -> Self {
         Self { state_dir: Some(dir.to_owned()), ..self }
@@ -60,7 +60,7 @@ impl Call {
         self
     }
 
-    /// An environment variable; empty if it is not set.
+    /// Returns an environment variable; empty if it is not set.
     pub fn var(&self, name: &str) -> String {
         self.environment
             .get(OsStr::new(name))
@@ -68,38 +68,38 @@ impl Call {
             .unwrap_or_default()
     }
 
-    /// Takes an environment variable away.
+    /// Removes an environment variable.
     #[must_use]
     pub fn without(mut self, name: &str) -> Self {
         self.environment.remove(OsStr::new(name));
         self
     }
 
-    /// About this pod.
+    /// Sets `CNI_NETNS` to the path of a pod.
     #[must_use]
     pub fn pod(self, pod: &TestPod) -> Self {
         self.env("CNI_NETNS", pod.path())
     }
 
-    /// About this container.
+    /// Sets `CNI_CONTAINERID`.
     #[must_use]
     pub fn container(self, id: &str) -> Self {
         self.env("CNI_CONTAINERID", id)
     }
 
-    /// About this interface.
+    /// Sets `CNI_IFNAME`.
     #[must_use]
     pub fn ifname(self, name: &str) -> Self {
         self.env("CNI_IFNAME", name)
     }
 
-    /// With these `CNI_ARGS`.
+    /// Sets `CNI_ARGS`.
     #[must_use]
     pub fn args(self, args: &str) -> Self {
         self.env("CNI_ARGS", args)
     }
 
-    /// Has delegates looked for here first.
+    /// Adds a directory at the start of `CNI_PATH`.
     #[must_use]
     pub fn delegates_in(self, dir: &Path) -> Self {
         let others = self.environment.get(OsStr::new("CNI_PATH")).cloned().unwrap_or_default();
@@ -107,10 +107,10 @@ impl Call {
         self.env("CNI_PATH", path)
     }
 
-    /// With this configuration. An object without `stateDir` gets the node's.
+    /// Sets the configuration. An object without `stateDir` gets the node's.
     ///
     /// # Panics
-    /// Never: JSON can be written.
+    /// Never: a JSON value can be serialized.
     #[must_use]
     pub fn conf(self, conf: &Value) -> Self {
         let mut conf = conf.clone();
@@ -120,18 +120,18 @@ impl Call {
         self.stdin(serde_json::to_vec(&conf).unwrap())
     }
 
-    /// With these bytes as configuration.
+    /// Sets the bytes of the configuration.
     #[must_use]
     pub fn stdin(self, stdin: impl Into<Vec<u8>>) -> Self {
         Self { stdin: stdin.into(), ..self }
     }
 
-    /// The bytes of the configuration.
+    /// Returns the bytes of the configuration.
     pub fn sent(&self) -> &[u8] {
         &self.stdin
     }
 
-    /// Of another build of the plugins.
+    /// Uses another build of the plugins.
     ///
     /// # Panics
     /// Never: the executable has a name.
@@ -141,51 +141,51 @@ impl Call {
         self.env("CNI_PATH", binaries.dir())
     }
 
-    /// Run by another program, like `strace`: these are its name and arguments before the plugin.
+    /// Runs the plugin by another program, such as `strace`, given by its name and first arguments.
     #[must_use]
     pub fn under(self, runner: &[impl AsRef<OsStr>]) -> Self {
         Self { runner: runner.iter().map(|part| part.as_ref().to_owned()).collect(), ..self }
     }
 
-    /// Has an ADD or DEL fail, or be killed, at the N-th step of its journal: `error:N`, `kill:N`.
+    /// Makes an ADD or DEL fail (`error:N`), or kills it (`kill:N`), at the N-th step of its journal.
     #[must_use]
-    pub fn fault(self, order: &str) -> Self {
-        self.env("SILKRAIL_FAULT", order)
+    pub fn fault(self, fault: &str) -> Self {
+        self.env("SILKRAIL_FAULT", fault)
     }
 
-    /// Killed after so long, if it has not ended by then.
+    /// Kills the plugin after a time, if it has not ended by then.
     #[must_use]
     pub fn killed_after(self, time: Duration) -> Self {
         Self { killed_after: Some(time), ..self }
     }
 
-    /// ADD.
+    /// Calls ADD.
     pub fn add(&self) -> Answer {
         self.verb("ADD")
     }
 
-    /// DEL.
+    /// Calls DEL.
     pub fn del(&self) -> Answer {
         self.verb("DEL")
     }
 
-    /// CHECK.
+    /// Calls CHECK.
     pub fn check(&self) -> Answer {
         self.verb("CHECK")
     }
 
-    /// CHECK, with the result of the ADD as `prevResult`.
+    /// Calls CHECK with the result of the ADD as `prevResult`.
     ///
     /// # Panics
-    /// If the configuration is no JSON.
+    /// If the configuration is not JSON.
     pub fn check_after(&self, result: &Value) -> Answer {
         self.with("prevResult", result).check()
     }
 
-    /// The same call with one more key in the configuration.
+    /// Returns the same call with a key of the configuration set.
     ///
     /// # Panics
-    /// If the configuration is no JSON.
+    /// If the configuration is not JSON.
     #[must_use]
     pub fn with(&self, key: &str, value: &Value) -> Self {
         let mut conf: Value = serde_json::from_slice(&self.stdin).unwrap();
@@ -193,25 +193,25 @@ impl Call {
         self.clone().conf(&conf)
     }
 
-    /// GC.
+    /// Calls GC.
     pub fn gc(&self) -> Answer {
         self.verb("GC")
     }
 
-    /// STATUS.
+    /// Calls STATUS.
     pub fn status(&self) -> Answer {
         self.verb("STATUS")
     }
 
-    /// Any `CNI_COMMAND`.
+    /// Calls the plugin with any `CNI_COMMAND`.
     pub fn verb(&self, command: &str) -> Answer {
         self.clone().env("CNI_COMMAND", command).call()
     }
 
-    /// Runs the plugin with the environment as it is.
+    /// Runs the plugin with the current environment of the call.
     ///
     /// # Panics
-    /// If it does not end.
+    /// If it does not end within a minute.
     pub fn call(&self) -> Answer {
         let mut words = self.runner.iter().map(OsString::as_os_str).chain([self.executable.as_os_str()]);
         let mut command = Command::new(words.next().unwrap());
@@ -220,7 +220,7 @@ impl Call {
         let mut child = command.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
         let stdin = self.stdin.clone();
         let mut input = child.stdin.take().unwrap();
-        // A plugin need not read it all.
+        // A plugin need not read all of it, so errors are ignored.
         let feeder = thread::spawn(move || drop(input.write_all(&stdin)));
         let (stdout, stderr) = (read(child.stdout.take().unwrap()), read(child.stderr.take().unwrap()));
         let status = wait(&mut child, self.killed_after);

@@ -1,73 +1,73 @@
-//! What a plugin answered.
+//! The output of a plugin.
 
 use std::process::ExitStatus;
 
 use serde_json::Value;
 
-/// A plugin's answer, not yet judged.
+/// The exit status and output of a call, not yet checked.
 #[derive(Debug)]
-#[must_use = "an answer that nobody judges proves nothing"]
+#[must_use = "the output of a call must be checked"]
 pub struct Answer {
-    /// How it ended.
+    /// The exit status or signal.
     pub status: ExitStatus,
-    /// What it printed.
+    /// Standard output: the result or the error object.
     pub stdout: String,
-    /// What it logged.
+    /// Standard error: the log.
     pub stderr: String,
 }
 
-/// The error object of a plugin.
+/// The CNI error object of a plugin.
 #[derive(Debug, Clone)]
 pub struct Refusal {
-    /// Its code.
+    /// The code, such as 11 (try again later).
     pub code: u64,
-    /// What it says.
+    /// The message.
     pub msg: String,
-    /// What it says besides.
+    /// The details; empty if there are none.
     pub details: String,
 }
 
 impl Answer {
-    /// The one JSON value it printed.
+    /// Returns the JSON value on standard output.
     ///
     /// # Panics
-    /// If it printed anything else.
+    /// If standard output is anything but one JSON value.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)
             .unwrap_or_else(|e| panic!("stdout is not one JSON value ({e}): {self:#?}"))
     }
 
-    /// It succeeded, and this is the result.
+    /// Asserts that the call succeeded, and returns the result.
     ///
     /// # Panics
     /// If it failed or printed no result.
     pub fn ok(&self) -> Value {
-        assert!(self.status.success(), "it failed: {self:#?}");
+        assert!(self.status.success(), "the call failed: {self:#?}");
         let result = self.json();
-        assert!(result.is_object(), "the result is no object: {self:#?}");
+        assert!(result.is_object(), "the result is not an object: {self:#?}");
         result
     }
 
-    /// It succeeded and printed nothing.
+    /// Asserts that the call succeeded and printed nothing.
     ///
     /// # Panics
     /// If it failed or printed anything.
     pub fn done(&self) {
-        assert!(self.status.success(), "it failed: {self:#?}");
-        assert_eq!(self.stdout, "", "nothing may be printed");
+        assert!(self.status.success(), "the call failed: {self:#?}");
+        assert_eq!(self.stdout, "", "standard output must be empty");
     }
 
-    /// It failed with this code and printed nothing but the error.
+    /// Asserts that the call failed with this code and printed only the error object, which is returned.
     ///
     /// # Panics
-    /// If it did anything else.
+    /// In any other case.
     pub fn error(&self, code: u64) -> Refusal {
         let refusal = self.refusal();
         assert_eq!(refusal.code, code, "another code was expected: {refusal:#?}");
         refusal
     }
 
-    /// It failed, with whatever code, and printed nothing but the error.
+    /// Asserts that the call failed with any code and printed only the error object, which is returned.
     ///
     /// # Panics
     /// If it succeeded, was killed, or printed anything else.
@@ -77,25 +77,25 @@ impl Answer {
         let text = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
         let (msg, details) = (text("msg"), text("details"));
         let code = object["code"].as_u64().unwrap_or_else(|| panic!("the error has no code: {self:#?}"));
-        assert!(!msg.is_empty(), "the error says nothing: {self:#?}");
-        assert!(!msg.contains("bug in silkrail"), "it panicked: {self:#?}");
+        assert!(!msg.is_empty(), "the error has no message: {self:#?}");
+        assert!(!msg.contains("bug in silkrail"), "the plugin panicked: {self:#?}");
         Refusal { code, msg, details }
     }
 
-    /// Whether a signal ended it.
+    /// Whether the plugin was ended by a signal.
     pub fn was_killed(&self) -> bool {
         self.status.code().is_none()
     }
 }
 
 impl Refusal {
-    /// Its message has all these parts.
+    /// Asserts that the message contains all these parts.
     ///
     /// # Panics
     /// If one is missing.
     pub fn says(&self, parts: &[&str]) -> &Self {
         for part in parts {
-            assert!(self.msg.contains(part), "the message does not say {part:?}: {self:#?}");
+            assert!(self.msg.contains(part), "the message does not contain {part:?}: {self:#?}");
         }
         self
     }

@@ -13,7 +13,7 @@ use nix::{
     sched::{CloneFlags, unshare},
 };
 
-/// A network namespace bound to a file, as container runtimes make them. It ends with this value.
+/// A network namespace bound to a file, as container runtimes create them. It is deleted when this value is dropped.
 #[derive(Debug)]
 pub struct TestPod {
     path: PathBuf,
@@ -22,51 +22,51 @@ pub struct TestPod {
 }
 
 impl TestPod {
-    /// Makes a namespace and binds it to `path`.
+    /// Creates a namespace and binds it to `path`.
     pub(crate) fn make(path: PathBuf) -> Self {
         File::create_new(&path).unwrap();
         let binding = path.clone();
-        // The thread is the namespace's first user; then the file is the only one.
+        // The thread keeps the namespace until it is bound to the file.
         let bound = thread::spawn(move || {
             #[expect(clippy::disallowed_methods, reason = "this thread ends here")]
             unshare(CloneFlags::CLONE_NEWNET)?;
             mount(Some("/proc/thread-self/ns/net"), &binding, None::<&str>, MsFlags::MS_BIND, None::<&str>)
         });
-        bound.join().unwrap().expect("make a network namespace (root is required)");
+        bound.join().unwrap().expect("create a network namespace (root is required)");
         Self { path, user: None }
     }
 
-    /// Makes a namespace that belongs to a user namespace of its own, in which root is the machine's root, and binds both to
-    /// files.
+    /// Creates a namespace that belongs to a new user namespace, in which root is mapped to the machine's root, and binds
+    /// both to files.
     pub(crate) fn make_in_a_user_namespace(path: PathBuf, user: PathBuf) -> Self {
-        let mut first = Command::new("unshare");
-        first.args(["--user", "--map-root-user", "--net", "sh", "-c", "echo ready; exec cat"]);
-        let mut first = first.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("unshare");
-        let mut said = String::new();
-        let output = first.stdout.as_mut().expect("it is piped");
-        BufReader::new(output).read_line(&mut said).expect("it is inside");
+        let mut holder = Command::new("unshare");
+        holder.args(["--user", "--map-root-user", "--net", "sh", "-c", "echo ready; exec cat"]);
+        let mut holder = holder.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("unshare");
+        let mut line = String::new();
+        let output = holder.stdout.as_mut().expect("it is piped");
+        BufReader::new(output).read_line(&mut line).expect("it prints when it is inside");
         for (kind, binding) in [("net", &path), ("user", &user)] {
             File::create_new(binding).unwrap();
-            let namespace = format!("/proc/{}/ns/{kind}", first.id());
+            let namespace = format!("/proc/{}/ns/{kind}", holder.id());
             mount(Some(&*namespace), binding, None::<&str>, MsFlags::MS_BIND, None::<&str>)
-                .expect("make a user namespace (root is required)");
+                .expect("create a user namespace (root is required)");
         }
-        drop(first.stdin.take());
-        first.wait().expect("it ends with its input");
+        drop(holder.stdin.take());
+        holder.wait().expect("it ends with its input");
         Self { path, user: Some(user) }
     }
 
-    /// The user namespace that owns it, if that is not the machine's.
+    /// Returns the user namespace that owns it, if that is not the machine's.
     pub(crate) fn user(&self) -> Option<&Path> {
         self.user.as_deref()
     }
 
-    /// The path, for `CNI_NETNS`.
+    /// Returns the path, for `CNI_NETNS`.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Ends the namespace, as a runtime does before a late DEL. Its path is what remains.
+    /// Deletes the namespace, as a runtime does before a late DEL, and returns its former path.
     pub fn end(self) -> PathBuf {
         self.path.clone()
     }

@@ -1,4 +1,4 @@
-//! What there is on a node, to be compared with what there was.
+//! Snapshots of a node, for comparison.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{Observe, TestNode, netns_view::Inside};
 
-/// Keys of the tools' output that change by themselves, or that a new link gets anew.
+/// Keys of the tools' output that change over time, or that differ for every new link.
 const VOLATILE: [&str; 8] = [
     "ifindex",
     "link_index",
@@ -32,40 +32,40 @@ pub struct Snapshot {
 impl Snapshot {
     pub(crate) fn of(node: &TestNode) -> Self {
         let mut snapshot = Self { facts: BTreeMap::new() };
-        snapshot.look_at("node", node);
+        snapshot.add_netns("node", node);
         for (name, path) in entries(&node.netns_dir()) {
-            snapshot.look_at(&format!("pod {name}"), &Inside(&path));
+            snapshot.add_netns(&format!("pod {name}"), &Inside(&path));
         }
-        snapshot.look_at_sysfs();
+        snapshot.add_sysfs();
         snapshot.list(&node.state_dir(), "state");
         snapshot
     }
 
-    /// What `/sys` says beside the tools: the names of the devices, the GIDs at the head of their tables, and whose each
-    /// character device is, wherever its RDMA device is.
-    fn look_at_sysfs(&mut self) {
+    /// Adds the facts of `/sys` that the tools do not show: the names of the devices, the first GIDs of their tables, and
+    /// the RDMA device of each character device.
+    fn add_sysfs(&mut self) {
         for class in ["net", "infiniband", "infiniband_verbs", "infiniband_mad"] {
             for (name, path) in entries(&Path::new("/sys/class").join(class)) {
-                let whose = fs::read_to_string(path.join("ibdev")).unwrap_or_default();
-                let fact = format!("{}{}", whose.trim(), gids(&path).join(" "));
+                let ibdev = fs::read_to_string(path.join("ibdev")).unwrap_or_default();
+                let fact = format!("{}{}", ibdev.trim(), gids(&path).join(" "));
                 self.facts.insert(format!("sysfs: {class} {name}"), fact);
             }
         }
     }
 
-    fn look_at(&mut self, place: &str, there: &impl Observe) {
+    fn add_netns(&mut self, place: &str, netns: &impl Observe) {
         let mut facts = Vec::new();
         let kinds = ["link", "addresses of", "route"];
-        let shown = there.ip_batch(&["link show", "address show", "route show table all"]);
+        let shown = netns.ip_batch(&["link show", "address show", "route show table all"]);
         for (kind, shown) in kinds.into_iter().zip(shown) {
             facts.extend(shown.into_iter().map(|fact| (kind, fact)));
         }
-        facts.extend(there.ip("-6 route show table all").into_iter().map(|route| ("route6", route)));
+        facts.extend(netns.ip("-6 route show table all").into_iter().map(|route| ("route6", route)));
         if Path::new("/sys/class/infiniband").exists() {
-            facts.extend(there.rdma("dev show").into_iter().map(|dev| ("rdma", dev)));
+            facts.extend(netns.rdma("dev show").into_iter().map(|dev| ("rdma", dev)));
         }
         for (kind, mut fact) in facts {
-            calm(&mut fact);
+            remove_volatile(&mut fact);
             let keys = ["ifname", "dst", "dev", "table", "gateway"];
             let known: Vec<_> = keys.into_iter().filter_map(|key| fact[key].as_str()).collect();
             // Two routes may have all of these in common.
@@ -74,7 +74,7 @@ impl Snapshot {
         }
     }
 
-    /// The files below a directory with their content. Maps of addresses are hints made from the claims.
+    /// Adds the files below a directory with their content, except address maps, which are derived from the claims.
     fn list(&mut self, dir: &Path, name: &str) {
         for (entry, path) in entries(dir) {
             let name = format!("{name}/{entry}");
@@ -85,33 +85,33 @@ impl Snapshot {
                 continue;
             }
             let content = fs::read_link(&path).map(|to| format!("-> {}", to.display()));
-            // A pipe would be waited for.
-            let read = |path: &Path| if path.is_file() { fs::read(path) } else { Ok(b"no file".to_vec()) };
+            // Reading a pipe would block.
+            let read = |path: &Path| if path.is_file() { fs::read(path) } else { Ok(b"not a file".to_vec()) };
             let content = content.or_else(|_| read(&path).map(|b| String::from_utf8_lossy(&b).into_owned()));
             self.facts.insert(name, content.unwrap_or_else(|e| e.to_string()));
         }
     }
 
-    /// The files of the state directory, without `state/`.
+    /// Returns the paths of the files in the state directory, relative to it.
     pub fn state(&self) -> Vec<&str> {
         self.facts.keys().filter_map(|key| key.strip_prefix("state/")).collect()
     }
 
-    /// The addresses that are claimed.
+    /// Returns the addresses that are claimed.
     pub fn claims(&self) -> Vec<&str> {
         self.state().into_iter().filter_map(|path| path.split_once("/claims/").map(|(_, ip)| ip)).collect()
     }
 
-    /// It is as it was.
+    /// Asserts that the snapshot equals an earlier one.
     ///
     /// # Panics
-    /// If anything differs; the message says what.
+    /// If anything differs; the message lists the differences.
     pub fn assert_is(&self, before: &Self) {
         let difference = self.difference(before);
         assert!(difference.is_empty(), "the node is not as before:\n{difference}");
     }
 
-    /// What is there now and was not before (`+`), and the other way round (`-`).
+    /// Returns the facts that are new (`+`) or gone (`-`) since an earlier snapshot, one per line.
     pub fn difference(&self, before: &Self) -> String {
         let mut text = String::new();
         for (sign, these, others) in [('-', before, self), ('+', self, before)] {
@@ -125,7 +125,7 @@ impl Snapshot {
     }
 }
 
-/// The GIDs of a device; a new one takes the first free place.
+/// Returns the GIDs of a device, sorted: their order depends on which entries were free.
 fn gids(device: &Path) -> Vec<String> {
     let table = device.join("ports/1/gids");
     let mut gids: Vec<_> = (0..24)
@@ -137,12 +137,12 @@ fn gids(device: &Path) -> Vec<String> {
     gids
 }
 
-fn calm(fact: &mut Value) {
+fn remove_volatile(fact: &mut Value) {
     if let Value::Object(object) = fact {
         object.retain(|key, _| !VOLATILE.contains(&key.as_str()));
-        object.values_mut().for_each(calm);
+        object.values_mut().for_each(remove_volatile);
     } else if let Value::Array(list) = fact {
-        list.iter_mut().for_each(calm);
+        list.iter_mut().for_each(remove_volatile);
     }
 }
 

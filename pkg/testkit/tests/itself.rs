@@ -1,4 +1,4 @@
-//! The kit itself: what it shows, and that it leaves nothing.
+//! Tests of the kit itself: that it shows changes, and leaves nothing on the machine.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -6,7 +6,7 @@ use std::{fs, path::Path, thread};
 
 use testkit::{FakeIpam, Observe, TestNode};
 
-/// The links of the machine, and its named namespaces.
+/// Returns the links of the machine, and its named network namespaces.
 fn machine() -> (Vec<String>, Vec<String>) {
     let names = |dir: &str| {
         let mut names: Vec<_> = fs::read_dir(dir)
@@ -19,7 +19,7 @@ fn machine() -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
-fn a_node_and_its_pods_are_nowhere_on_the_machine() {
+fn a_node_and_its_pods_are_not_visible_on_the_machine() {
     let before = machine();
     let work = || {
         let node = TestNode::new();
@@ -59,7 +59,7 @@ fn a_snapshot_shows_what_has_changed() {
 
 #[test]
 #[should_panic(expected = "the node is not as before")]
-fn a_link_that_is_left_is_noticed() {
+fn a_remaining_link_is_detected() {
     let node = TestNode::new();
     let before = node.snapshot();
     node.run_ip("link add left0 type veth peer name left1");
@@ -75,7 +75,7 @@ fn a_call_can_be_run_by_another_program() {
 }
 
 #[test]
-fn a_fake_ipam_plugin_notes_how_it_is_called() {
+fn a_fake_ipam_plugin_records_its_calls() {
     let node = TestNode::new();
     let ipam = FakeIpam::install(&node, "fake");
     node.run("sh", &["-c", &format!("echo conf | CNI_COMMAND=ADD {}", ipam.path().display())]);

@@ -9,14 +9,14 @@ use std::{
         net::UnixListener,
         process::CommandExt,
     },
-    path::{Path, PathBuf},
+    path::Path,
     process::Command,
 };
 
-use serde_json::{Value, json};
+use serde_json::json;
 use silkrail_tests::{
     chain::Chain,
-    cli::{self, CommandOutput},
+    cli,
     machine::LabMachine,
     rxe::{Rxe, RxeProgram},
 };

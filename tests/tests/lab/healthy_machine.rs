@@ -15,10 +15,10 @@ use testkit::{Observe, wait_until};
 
 /// A machine with all that a healthy one has.
 pub(crate) struct HealthyMachine<'a> {
-    machine: &'a LabMachine,
-    dir: tempfile::TempDir,
+    pub(crate) machine: &'a LabMachine,
+    pub(crate) dir: tempfile::TempDir,
     /// What a healthy one comes to, with infos.
-    healthy: Vec<String>,
+    pub(crate) healthy: Vec<String>,
 }
 
 impl<'a> HealthyMachine<'a> {

@@ -220,7 +220,7 @@ fn a_pod_map_entry_that_cannot_be_read_is_set_aside_and_the_pod_starts() {
     let quarantined = format!("{}.bad", entries[0].display());
     assert_eq!(std::fs::read_to_string(&quarantined).unwrap(), "{\"schema\":\"podmap/2.0\"}");
     chain.del();
-    assert!(std::path::Path::new(&aside).exists());
+    assert!(std::path::Path::new(&quarantined).exists());
 }
 
 #[test]

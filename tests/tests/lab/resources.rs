@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use ::rdma::{
     Device, Error, Handle,
-    resource::{self, CmIdState, PortSpace, QpState, QpType, ResourceCounts, ResourceOwner, SrqType},
+    resource::{CmIdState, PortSpace, QpState, QpType, ResourceCounts, ResourceOwner, SrqType},
 };
 use serde_json::{Value, json};
 use silkrail_tests::rxe::{ADDRESS, DEVICE, Rxe, RxeProgram};
@@ -96,7 +96,7 @@ fn a_send_counts_up_the_packet_sequence_number() {
     let [_server, client] = rxe.pingpong("ibv_rc_pingpong", &[]);
     let rdma = open();
     let device = device(&rdma);
-    let mut sent = || {
+    let sent = || {
         let all = rdma.queue_pairs(&device).unwrap().unwrap();
         let own = all.into_iter().find(|one| one.owner == owner_of(&client) && one.state == QpState::Rts);
         own.and_then(|one| one.send_psn)
@@ -156,7 +156,7 @@ fn a_shared_receive_queue_tells_its_queue_pairs() {
     let [server, _client] = rxe.pingpong("ibv_srq_pingpong", &["-q", "4"]);
     let rdma = open();
     let device = device(&rdma);
-    let mut own = || {
+    let own = || {
         let all = rdma.queue_pairs(&device).unwrap().unwrap();
         let mut own: Vec<_> =
             all.iter().filter(|one| one.owner == owner_of(&server)).map(|one| one.number).collect();

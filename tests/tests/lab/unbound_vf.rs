@@ -6,7 +6,7 @@ use std::{
 };
 
 use silkrail_tests::machine::{LabMachine, LabVf};
-use testkit::wait_until;
+use testkit::{Observe, wait_until};
 
 /// A VF without its driver, which it gets again when this value goes.
 pub(crate) struct UnboundVf<'a> {
