@@ -115,7 +115,7 @@ fn the_error_of_an_invalid_node_file_has_the_expected_type() {
         ("pfs:\n  - [a]\n", ["pfs[0]: expected", "found a list"]),
         ("pfs:\n  - match: [lo]\n    vfs: 1\n", ["pfs[0].match: expected", "found a list"]),
         (&format!("{pf}    vf: [stable]\n"), ["pfs[0].vf: expected", "found a list"]),
-        ("rdmaMode: a\n", ["rdmaMode: \"a\" is no RDMA mode", "shared or exclusive"]),
+        ("rdmaMode: a\n", ["rdmaMode: \"a\" is not an RDMA mode", "shared or exclusive"]),
         (
             "pfs:\n  - match: {device: 1021}\n    vfs: 1\n",
             ["pfs[0].match.device: expected a string", "'1021'"],

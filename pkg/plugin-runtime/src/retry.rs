@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_is_busy_is_asked_again_and_one_that_refuses_is_not() {
+    fn a_change_is_repeated_only_while_the_driver_is_busy() {
         assert_eq!(tries(&[Errno::EAGAIN, Errno::EBUSY], DRIVER_RESET_TIMEOUT), (3, true));
         assert_eq!(tries(&[Errno::EOPNOTSUPP], DRIVER_RESET_TIMEOUT), (1, false));
         assert_eq!(tries(&[Errno::EBUSY; 9], Duration::from_millis(75)), (3, false), "not for ever");

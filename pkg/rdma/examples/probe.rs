@@ -1,16 +1,16 @@
-//! Prints what this crate sees and does, one JSON object a line: to be held beside `rdma -j` on a real kernel.
+//! Prints the results of this crate, one JSON object per line, for comparison with `rdma -j` on a real kernel.
 //!
 //! ```text
 //! probe                         devices, ports, counters, GIDs, mode
-//! probe mode MODE               set it
-//! probe move DEVICE FROM TO     FROM and TO are names below /run/netns, or - for the own namespace
+//! probe mode MODE               sets the RDMA mode
+//! probe move DEVICE FROM TO     moves a device; FROM and TO are names below /run/netns, or - for the own namespace
 //! probe on INDEX...             ports of links
 //! probe of FUNCTION             the device of a PCI function
-//! probe gid DEVICE ADDRESS      its GID index
-//! probe wait FUNCTION MILLIS    until its device is back
+//! probe gid DEVICE ADDRESS      the GID index of an address
+//! probe wait FUNCTION MILLIS    waits until the function's device has returned
 //! ```
 
-#![expect(clippy::print_stdout, reason = "its output is what it is for")]
+#![expect(clippy::print_stdout, reason = "a program whose purpose is its output")]
 
 use std::{
     error::Error,

@@ -7,13 +7,13 @@ use sysfs::{Function, Sysfs};
 
 use crate::Error;
 
-/// The character devices of an RDMA device: `uverbs3`, `umad3`, `issm3`. A container is given them by their names,
+/// The names of an RDMA device's character devices: `uverbs3`, `umad3`, `issm3`. A container gets them by their names,
 /// before its RDMA device is moved to it.
 ///
 /// # Kernel
-/// `rdma_dev_change_netns` takes the device from every client and gives it to them again. `ib_uverbs` and `ib_umad`
-/// free their numbers in between and take the lowest free ones: the same again, if none below is free and nobody else
-/// is between the two at the same time.
+/// `rdma_dev_change_netns` removes the device from every client and adds it again. `ib_uverbs` and `ib_umad` release their
+/// numbers in between and take the lowest free ones. These are the same as before if no lower one is free, and no other
+/// device moves at the same time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 #[doc(alias = "uverbs")]
@@ -25,7 +25,7 @@ const ISSM: &str = "issm";
 const KINDS: [&str; 3] = [UVERBS, UMAD, ISSM];
 
 impl CharDevices {
-    /// Those of an RDMA device of a function, in whichever namespace it is.
+    /// Returns the character devices of a function's RDMA device, regardless of its namespace.
     ///
     /// # Errors
     /// [`Error::Sysfs`].
@@ -37,14 +37,14 @@ impl CharDevices {
         Ok(Self(names))
     }
 
-    /// Those that the device would have after one move now, if nobody else moves.
+    /// Returns the character devices that the device would have after a move, if no other device moves.
     ///
     /// # Errors
     /// [`Error::Sysfs`].
     pub fn predict_after_move(&self, sysfs: &Sysfs) -> Result<Self, Error> {
         let uverbs = lowest_free(&sysfs.all_uverbs()?.unwrap_or_default(), &self.0, UVERBS);
         let umads = lowest_free(&sysfs.all_umads()?, &self.0, UMAD);
-        // A port's two have one number.
+        // The umad and issm of a port have the same number.
         let issms = self.numbers(UMAD).into_iter().zip(&umads);
         let issms = issms.filter(|(now, _)| self.numbers(ISSM).contains(now)).map(|(_, then)| *then);
         let mut names: Vec<_> = named(ISSM, issms).collect();
@@ -53,8 +53,8 @@ impl CharDevices {
         Ok(Self(names))
     }
 
-    /// Whether no number is another. Of a kind that one of the two has not at all nothing can be said: its module
-    /// (`ib_umad`) was loaded or removed in between.
+    /// Whether the numbers are equal. A kind that one of the two lacks is not compared: its module (`ib_umad`) was loaded or
+    /// removed in between.
     #[must_use]
     pub fn matches(&self, other: &Self) -> bool {
         KINDS.iter().all(|kind| {
@@ -63,25 +63,25 @@ impl CharDevices {
         })
     }
 
-    /// Whether there are as many of each kind as of `former`, as far as the kernel makes that kind: after a move they come
-    /// one by one.
+    /// Whether there are as many of each kind as in `former`, for the kinds whose module is loaded. After a move the kernel
+    /// creates them one by one.
     ///
     /// # Errors
     /// [`Error::Sysfs`].
     pub fn has_same_kinds_as(&self, former: &Self, sysfs: &Sysfs) -> Result<bool, Error> {
         let has_umad = sysfs.has_umad()?;
         Ok(KINDS.iter().all(|kind| {
-            let is_made = *kind == UVERBS || has_umad;
-            !is_made || self.numbers(kind).len() >= former.numbers(kind).len()
+            let is_loaded = *kind == UVERBS || has_umad;
+            !is_loaded || self.numbers(kind).len() >= former.numbers(kind).len()
         }))
     }
 
-    /// Their names, sorted.
+    /// Returns the names, sorted.
     pub fn names(&self) -> &[String] {
         &self.0
     }
 
-    /// Whether there are none.
+    /// Whether the device has no character devices.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -91,7 +91,7 @@ impl CharDevices {
     }
 }
 
-/// The numbers that a device which has some of `own` gets when it has to take new ones.
+/// Returns the numbers that a device with the names `own` would get if it took new ones.
 fn lowest_free(all: &[String], own: &[String], kind: &str) -> Vec<u32> {
     let own = numbers(own, kind);
     let others = &numbers(all, kind) - &own;
@@ -122,7 +122,7 @@ mod tests {
         CharDevices(names.iter().map(|&name| name.to_owned()).collect())
     }
 
-    /// A sysfs with these character devices.
+    /// Creates a sysfs with these character devices.
     fn sysfs(names: &[&str]) -> (tempfile::TempDir, Sysfs) {
         let tree = tempfile::tempdir().unwrap();
         for name in names {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_module_brought_or_took_along_is_no_disagreement() {
+    fn a_kind_whose_module_was_loaded_or_removed_is_not_compared() {
         let before = devices(&["uverbs3"]);
         let after = devices(&["issm3", "umad3", "uverbs3"]);
         assert!(before.matches(&after) && after.matches(&before) && after.matches(&after));
@@ -164,10 +164,10 @@ mod tests {
             assert!(!devices(other).matches(&after) && !after.matches(&devices(other)), "{other:?}");
         }
         let (tree, sysfs) = sysfs(&["uverbs3"]);
-        assert!(before.has_same_kinds_as(&after, &sysfs).unwrap(), "ib_umad is not there");
+        assert!(before.has_same_kinds_as(&after, &sysfs).unwrap(), "ib_umad is not loaded");
         assert!(!devices(&[]).has_same_kinds_as(&before, &sysfs).unwrap());
         fs::create_dir_all(tree.path().join("class/infiniband_mad")).unwrap();
-        assert!(!before.has_same_kinds_as(&after, &sysfs).unwrap(), "they are about to come");
+        assert!(!before.has_same_kinds_as(&after, &sysfs).unwrap(), "they are still missing");
         assert!(after.has_same_kinds_as(&before, &sysfs).unwrap());
     }
 

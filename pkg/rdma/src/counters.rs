@@ -6,10 +6,10 @@ use nix::errno::Errno;
 use crate::{Device, Error, Handle, handle::message};
 
 impl Handle {
-    /// The hardware counters of a port, in the driver's order and under the driver's names; empty if the driver has
+    /// Returns the hardware counters of a port, in the driver's order and with the driver's names; empty if the driver has
     /// none.
     ///
-    /// They count for the whole port, whoever uses it.
+    /// They count for the whole port, across all its users.
     ///
     /// # Errors
     /// [`Error::NoSuchDevice`] if it is not visible in the handle's namespace.
@@ -24,14 +24,14 @@ impl Handle {
         Ok(counters.map(|(name, value)| HwCounter { name, value }).collect())
     }
 
-    /// As [`Handle::hw_counters`], for those who ask again and again.
+    /// As [`Handle::hw_counters`], in a compact form for frequent reads.
     ///
     /// # Errors
     /// As of [`Handle::hw_counters`].
     pub fn hw_counter_table(&self, device: &Device, port: u32) -> Result<HwCounterTable, Error> {
-        let asked = vec![NldevAttribute::DevIndex(device.index), NldevAttribute::PortIndex(port)];
+        let request = vec![NldevAttribute::DevIndex(device.index), NldevAttribute::PortIndex(port)];
         let object = format_args!("counters of RDMA device {}, port {port}", device.name);
-        match self.get_at_once("read", &object, message(NldevCommand::StatGet, asked)) {
+        match self.get_at_once("read", &object, message(NldevCommand::StatGet, request)) {
             Ok(table) => Ok(table),
             Err(error) if error.errno() == Some(Errno::EINVAL) => without_counters(self, device),
             Err(error) => Err(error.into()),

@@ -1,4 +1,4 @@
-//! RDMA devices, and how to find the right one.
+//! Listing, finding and changing RDMA devices.
 
 use netlink_packet_rdma::{NldevAttribute, NldevCommand, NodeType};
 use nix::errno::Errno;
@@ -12,28 +12,28 @@ use crate::{
 /// An RDMA device that is visible in the handle's namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
-    /// The kernel's number for it. It stays across moves and renames, until the driver lets go of the card.
+    /// The kernel's index. It does not change by moves and renames, until the driver is unbound.
     pub index: u32,
-    /// Its name, like `mlx5_3`: unique on the node, but not the same after a reboot.
+    /// The name, such as `mlx5_3`: unique on the node, but it may differ after a reboot.
     pub name: String,
-    /// Its GUID.
+    /// The node GUID.
     pub node_guid: Guid,
-    /// The card's GUID.
+    /// The card's GUID (system image).
     pub sys_image_guid: Guid,
-    /// The firmware's version, if the driver tells.
+    /// The firmware version, if the driver reports it.
     pub fw_version: Option<String>,
-    /// What kind it is.
+    /// The node type, such as a channel adapter.
     pub node_type: Option<NodeType>,
-    /// `roce`, `ib`, `iw`, `opa`; not every kernel tells.
+    /// The protocol: `roce`, `ib`, `iw`, `opa`; `None` with some kernels.
     pub protocol: Option<String>,
-    /// How many ports it has. Ports count from 1.
+    /// The number of ports. Ports count from 1.
     pub ports: u32,
-    /// Whether it moderates completions by itself (DIM); not every kernel tells.
+    /// Whether moderation of completions is adaptive (DIM); `None` with some kernels.
     pub adaptive_moderation: Option<bool>,
 }
 
 impl Handle {
-    /// All devices that are visible in the handle's namespace, by index.
+    /// Returns all devices that are visible in the handle's namespace, by index.
     ///
     /// # Errors
     /// [`Error::Netlink`].
@@ -43,12 +43,12 @@ impl Handle {
     #[doc(alias = "rdma dev show")]
     pub fn devices(&self) -> Result<Vec<Device>, Error> {
         let request = message(NldevCommand::Get, Vec::new());
-        Ok(self.dump("list", &"RDMA devices", request, |found: &mut Vec<Device>, answer| {
-            found.extend(Device::read(attributes(answer)));
+        Ok(self.dump("list", &"RDMA devices", request, |found: &mut Vec<Device>, reply| {
+            found.extend(Device::read(attributes(reply)));
         })?)
     }
 
-    /// The device of that name, if it is visible in the handle's namespace.
+    /// Returns the device of that name, if it is visible in the handle's namespace.
     ///
     /// # Errors
     /// [`Error::Netlink`].
@@ -56,23 +56,23 @@ impl Handle {
         Ok(self.devices()?.into_iter().find(|device| device.name == name))
     }
 
-    /// The device of that index, if it is visible in the handle's namespace. One question, however many devices there are.
+    /// Returns the device of that index, if it is visible in the handle's namespace, by one request instead of a dump.
     ///
     /// # Errors
     /// [`Error::Netlink`].
     ///
     /// # Kernel
-    /// `RDMA_NLDEV_CMD_GET` with `RDMA_NLDEV_ATTR_DEV_INDEX`. `EINVAL` is its word for a device that is not there.
+    /// `RDMA_NLDEV_CMD_GET` with `RDMA_NLDEV_ATTR_DEV_INDEX`. `EINVAL` means that the device is not in this namespace.
     pub fn find_device_by_index(&self, index: u32) -> Result<Option<Device>, Error> {
         let request = message(NldevCommand::Get, vec![NldevAttribute::DevIndex(index)]);
         match self.get_at_once("find", &format_args!("RDMA device {index}"), request) {
-            Ok(answer) => Ok(Device::read(attributes(answer))),
+            Ok(reply) => Ok(Device::read(attributes(reply))),
             Err(error) if error.errno() == Some(Errno::EINVAL) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Gives a device that is visible in the handle's namespace another name.
+    /// Renames a device that is visible in the handle's namespace.
     ///
     /// # Errors
     /// [`Error::Netlink`]: exists if another device of the node has that name, not found if none has the old one.
@@ -86,7 +86,7 @@ impl Handle {
         Ok(self.execute("rename", &object, message(NldevCommand::Set, attributes))?)
     }
 
-    /// Sets whether a device that is visible in the handle's namespace moderates completions by itself.
+    /// Sets adaptive moderation of completions for a device that is visible in the handle's namespace.
     ///
     /// # Errors
     /// [`Error::Netlink`].
@@ -100,9 +100,9 @@ impl Handle {
         Ok(self.execute("set", &object, message(NldevCommand::Set, attributes))?)
     }
 
-    /// The devices of a PCI function or auxiliary device that are visible in the handle's namespace.
+    /// Returns the devices of a PCI function or auxiliary device that are visible in the handle's namespace.
     ///
-    /// Which they are is read from sysfs, so that has to show the same namespace.
+    /// Their names are read from `sysfs`, which must show the same namespace.
     ///
     /// # Errors
     /// [`Error::Netlink`], [`Error::Sysfs`].
@@ -116,7 +116,7 @@ impl Handle {
         Ok(found)
     }
 
-    /// The one device of a PCI function or auxiliary device.
+    /// Returns the only device of a PCI function or auxiliary device.
     ///
     /// # Errors
     /// [`Error::NoDeviceOf`] or [`Error::Elsewhere`] if there is none, [`Error::SeveralDevices`] if there are more.
@@ -133,7 +133,7 @@ impl Handle {
     }
 }
 
-/// Why a function has no RDMA device here.
+/// Returns the error of a function without an RDMA device in this namespace.
 fn missing(sysfs: &Sysfs, function: &Function) -> Result<Error, Error> {
     let function = function.clone();
     Ok(match sysfs.uverbs(&function)?.into_iter().next() {
@@ -143,7 +143,7 @@ fn missing(sysfs: &Sysfs, function: &Function) -> Result<Error, Error> {
 }
 
 impl Device {
-    /// The device that an answer tells of; `None` if it has no index or no name.
+    /// Reads the device in a reply; `None` if it has no index or no name.
     pub fn read(attributes: Vec<NldevAttribute>) -> Option<Self> {
         let (mut index, mut name) = (None, None);
         let mut device = Self {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_index_or_name_is_no_device() {
+    fn a_reply_without_index_or_name_is_not_a_device() {
         let name = NldevAttribute::DevName("mlx5_0".into());
         assert_eq!(Device::read(vec![name.clone()]), None);
         let device =

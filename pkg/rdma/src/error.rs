@@ -1,49 +1,49 @@
-//! What can go wrong with RDMA devices, in words an operator can act on.
+//! The errors of operations on RDMA devices.
 
 use std::{io, path::PathBuf, time::Duration};
 
 use sysfs::Function;
 
-/// An RDMA device could not be found or asked.
+/// The error of an operation on RDMA devices.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel's RDMA core is not there. Plugins that can do without RDMA go on.
+    /// The kernel's RDMA core is not loaded. Plugins that do not require RDMA continue.
     #[error(
         "this node has no RDMA: the kernel's RDMA core (ib_core) is not loaded; load the card's RDMA driver, \
          for Mellanox cards `modprobe mlx5_ib`"
     )]
     NoRdma,
-    /// The kernel's RDMA core is there and too old for this.
+    /// The kernel's RDMA core is loaded, but does not support a request.
     #[error(
-        "{what}: this kernel cannot do that; Linux 5.3 or newer, or a vendor's RDMA stack of that age, is needed"
+        "{what}: not supported by this kernel; Linux 5.3 or newer, or a vendor's RDMA stack of that age, is needed"
     )]
     TooOld {
-        /// What was asked for.
+        /// The operation, such as `set the RDMA mode`.
         what: &'static str,
     },
-    /// No RDMA device of that name or number is visible in the namespace.
+    /// No RDMA device of that name or index is visible in the namespace.
     #[error("RDMA device {device}: not found in this network namespace")]
     NoSuchDevice {
-        /// Its name, or its number.
+        /// The device's name or index.
         device: String,
     },
-    /// The function has no RDMA device at all.
+    /// The function does not have an RDMA device in any namespace.
     #[error(
-        "{function} has no RDMA device: its driver is {}; is the driver's RDMA part loaded (for mlx5: mlx5_ib)?",
+        "{function} has no RDMA device: its driver is {}; check that the driver's RDMA part is loaded (for mlx5: mlx5_ib)",
         driver.as_deref().unwrap_or("none")
     )]
     NoDeviceOf {
         /// The PCI function or auxiliary device.
         function: Function,
-        /// The driver it is bound to.
+        /// The driver that is bound to it.
         driver: Option<String>,
     },
-    /// The function's RDMA device is in another namespace: a pod has it.
+    /// The function's RDMA device is in another namespace.
     #[error("{function}: its RDMA device ({uverbs}) is in another network namespace: a pod has it")]
     Elsewhere {
         /// The PCI function or auxiliary device.
         function: Function,
-        /// The character device that is left of it here.
+        /// Its character device, which sysfs lists in every namespace: `uverbs3`.
         uverbs: String,
     },
     /// The function has more than one RDMA device, and one is expected.
@@ -51,42 +51,42 @@ pub enum Error {
     SeveralDevices {
         /// The PCI function or auxiliary device.
         function: Function,
-        /// Their names.
+        /// The names of its RDMA devices.
         devices: Vec<String>,
     },
-    /// The device did not come home in time.
-    #[error("{function}: its RDMA device did not come back to this network namespace within {:.1} s", within.as_secs_f64())]
+    /// The device did not return to the host in time.
+    #[error("{function}: its RDMA device did not return to this network namespace within {:.1} s", within.as_secs_f64())]
     NotReturned {
         /// The PCI function or auxiliary device.
         function: Function,
-        /// How long was waited.
+        /// The time waited.
         within: Duration,
     },
-    /// Another process has moved RDMA devices all the time, or has not let go of the lock.
+    /// Other processes held the lock for moving RDMA devices for the whole timeout.
     #[error(
         "RDMA devices move one at a time: {} has held the lock on {} for {:.1} s",
         holder.as_deref().unwrap_or("another process"), path.display(), waited.as_secs_f64()
     )]
     MovesHeld {
-        /// What is locked.
+        /// The locked file.
         path: PathBuf,
-        /// How long was waited.
+        /// The time waited.
         waited: Duration,
-        /// Who has it, if that can be seen from here.
+        /// The process that holds the lock, if it is known: `process 4711 (rdma)`.
         holder: Option<String>,
     },
-    /// The lock could not be asked for.
-    #[error("lock {}: {source}", path.display())]
+    /// The lock's file cannot be opened or locked.
+    #[error("failed to lock {}: {source}", path.display())]
     Lock {
-        /// What is locked.
+        /// The file to lock.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The system call's error.
         source: io::Error,
     },
-    /// The kernel refused a request.
+    /// A netlink request failed.
     #[error(transparent)]
     Netlink(#[from] netlink::Error),
-    /// Sysfs gave no answer.
+    /// A file of sysfs cannot be read.
     #[error(transparent)]
     Sysfs(#[from] sysfs::Error),
     /// A namespace could not be entered.
@@ -95,12 +95,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the name to be given is taken.
+    /// Whether the requested name is taken.
     pub fn is_exists(&self) -> bool {
         matches!(self, Self::Netlink(netlink::Error::Exists { .. }))
     }
 
-    /// Whether the device is simply not there, here or at all. A clean-up treats this as done.
+    /// Whether the device does not exist, or not in this namespace. A clean-up treats this as success.
     pub fn is_not_found(&self) -> bool {
         match self {
             Self::NoRdma | Self::NoSuchDevice { .. } | Self::NoDeviceOf { .. } | Self::Elsewhere { .. } => {

@@ -1,14 +1,14 @@
-//! A GUID, the 64 bits by which InfiniBand knows a device.
+//! A GUID, the 64-bit identifier of an InfiniBand device.
 
 use std::fmt;
 
-/// A GUID. Prints as sysfs and `rdma` write it, `5054:00ff:fe00:0101`.
+/// A GUID. Its text is that of sysfs and `rdma`: `5054:00ff:fe00:0101`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Guid(pub u64);
 
 impl Guid {
-    /// Whether it is all zeros: the VF was bound to its driver before it had a MAC address or a GUID, and
-    /// RDMA-CM will not work with it.
+    /// Whether all bits are zero: then the VF was bound to its driver before it had a MAC address or a GUID, and
+    /// RDMA-CM does not work with it.
     pub fn is_zero(self) -> bool {
         self.0 == 0
     }

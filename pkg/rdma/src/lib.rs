@@ -1,19 +1,19 @@
-//! RDMA devices: which there are, which belongs to a link or a PCI function, in whose namespace they are, what is in
-//! use on them and by whom.
+//! RDMA devices: listing them, finding those of a link or a PCI function, moving them between network namespaces, and
+//! reading their resources and the owners of these.
 //!
-//! Two modes, a setting of the whole node ([`NetnsMode`]): in *shared* mode every network namespace sees every
-//! RDMA device; in *exclusive* mode a device is in one namespace, and only there visible and usable.
+//! The RDMA mode is a setting of the whole node ([`NetnsMode`]): in *shared* mode every RDMA device is visible in every
+//! network namespace; in *exclusive* mode a device is in one namespace, and is visible and usable only there.
 //!
-//! Start with [`Handle::open`]: the handle sees what the calling thread's namespace sees. On a node without RDMA it fails
-//! with [`Error::NoRdma`] after one system call.
+//! Start with [`Handle::open`]: the handle has the devices that are visible in the calling thread's namespace. On a node
+//! without RDMA it fails with [`Error::NoRdma`] after one system call.
 //!
-//! What the kernel does, and no manual says:
+//! Undocumented behaviour of the kernel:
 //! * A device is looked up in the namespace of the *socket*, but a move compares with the *calling thread's*. So a
 //!   device is moved out of a pod by a thread that is inside the pod: [`move_device_from`].
-//! * A move tears down every user context of the device, whoever holds it. It never fails because the device
+//! * A move destroys every user context of the device, regardless of its owner. It never fails because the device
 //!   is in use.
-//! * When a namespace dies, the kernel brings its devices home a little later: [`Handle::wait_for_return`].
-//! * A device keeps its index and its name wherever it goes; names are unique on the node. Its `uverbsN` changes
+//! * When a namespace is deleted, the kernel returns its devices to the host a little later: [`Handle::wait_for_return`].
+//! * A device keeps its index and its name when it moves; names are unique on the node. Its `uverbsN` changes
 //!   if another device moves at the same time, or a lower number is free: [`MoveLock`], [`CharDevices`].
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! The node's RDMA mode: whether every namespace sees every RDMA device.
+//! The node's RDMA mode: whether namespaces share RDMA devices or each has its own.
 
 use std::{fmt, str::FromStr};
 
@@ -13,20 +13,20 @@ use crate::{
 
 const OBJECT: &str = "RDMA mode";
 
-/// Who sees an RDMA device. A setting of the node, `shared` by default.
+/// The RDMA mode, a setting of the node; `shared` by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[doc(alias = "netns_mode")]
 pub enum NetnsMode {
-    /// Every network namespace.
+    /// Every RDMA device is visible in every network namespace.
     Shared,
-    /// The one network namespace it is in.
+    /// An RDMA device is visible only in its own network namespace.
     Exclusive,
 }
 
-/// The text is no mode.
+/// The text is not an RDMA mode.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no RDMA mode: expected shared or exclusive")]
+#[error("{0:?} is not an RDMA mode: expected shared or exclusive")]
 pub struct InvalidMode(pub String);
 
 /// The mode could not be set.
@@ -38,37 +38,37 @@ pub enum ModeError {
          PrivateNetwork=yes, `ip netns`); run `silkrail mode set {mode} --persist` and reboot"
     )]
     Busy {
-        /// The mode that was asked for.
+        /// The requested mode.
         mode: NetnsMode,
     },
-    /// The caller lacks the privilege.
-    #[error("set RDMA mode {mode}: not permitted: CAP_NET_ADMIN of the host is needed")]
+    /// The caller lacks `CAP_NET_ADMIN`.
+    #[error("set RDMA mode {mode}: permission denied: CAP_NET_ADMIN in the host's user namespace is needed")]
     NotPermitted {
-        /// The mode that was asked for.
+        /// The requested mode.
         mode: NetnsMode,
     },
-    /// Anything else.
+    /// Any other error.
     #[error(transparent)]
     Other(#[from] Error),
 }
 
 impl Handle {
-    /// The node's mode.
+    /// Returns the node's RDMA mode.
     ///
     /// # Errors
-    /// [`Error::TooOld`] if this kernel knows no modes.
+    /// [`Error::TooOld`] if this kernel does not support modes.
     ///
     /// # Kernel
-    /// `RDMA_NLDEV_CMD_SYS_GET`, no dump; `RDMA_NLDEV_SYS_ATTR_NETNS_MODE` in the answer, since 5.2.
+    /// `RDMA_NLDEV_CMD_SYS_GET`, not a dump; `RDMA_NLDEV_SYS_ATTR_NETNS_MODE` in the reply, since 5.2.
     #[doc(alias = "rdma system show")]
     pub fn netns_mode(&self) -> Result<NetnsMode, Error> {
         let too_old = || Error::TooOld { what: "read the RDMA mode" };
-        let answer = self.get("read", &OBJECT, message(NldevCommand::SysGet, Vec::new()));
-        let answer = answer.map_err(|error| match error.errno() {
+        let reply = self.get("read", &OBJECT, message(NldevCommand::SysGet, Vec::new()));
+        let reply = reply.map_err(|error| match error.errno() {
             Some(Errno::EINVAL | Errno::EOPNOTSUPP) => too_old(),
             _ => error.into(),
         })?;
-        let mode = attributes(answer).into_iter().find_map(|attribute| match attribute {
+        let mode = attributes(reply).into_iter().find_map(|attribute| match attribute {
             NldevAttribute::NetnsMode(Wire::Shared) => Some(NetnsMode::Shared),
             NldevAttribute::NetnsMode(Wire::Exclusive) => Some(NetnsMode::Exclusive),
             _ => None,
@@ -76,11 +76,11 @@ impl Handle {
         mode.ok_or_else(too_old)
     }
 
-    /// Sets the node's mode. Setting the mode it has already always succeeds.
+    /// Sets the node's RDMA mode. Setting the current mode always succeeds.
     ///
     /// # Errors
-    /// [`ModeError::Busy`] as soon as any network namespace but the first exists, in both directions. So this
-    /// belongs to boot, before the container runtime.
+    /// [`ModeError::Busy`] if any network namespace but the initial one exists, for either mode. So the mode should be
+    /// set at boot, before the container runtime starts.
     ///
     /// # Kernel
     /// `RDMA_NLDEV_CMD_SYS_SET`.
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mode_is_written_as_it_is_read_and_nothing_else_is_one() {
+    fn a_mode_parses_from_its_text_and_other_texts_do_not() {
         for mode in [NetnsMode::Shared, NetnsMode::Exclusive] {
             assert_eq!(mode.to_string().parse(), Ok(mode));
         }

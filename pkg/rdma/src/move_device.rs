@@ -1,4 +1,4 @@
-//! Moving an RDMA device into another network namespace.
+//! Moving an RDMA device to another network namespace.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -11,7 +11,7 @@ use crate::{Device, Error, Handle, NetnsMode, handle::message};
 /// A device could not be moved.
 #[derive(Debug, thiserror::Error)]
 pub enum MoveError {
-    /// Devices are in every namespace already.
+    /// The node is in shared mode, in which devices cannot be moved.
     #[error(
         "move RDMA device {device}: the node is in shared RDMA mode; run `silkrail mode set exclusive --persist` \
          and reboot"
@@ -20,7 +20,7 @@ pub enum MoveError {
         /// The device's name.
         device: String,
     },
-    /// The driver cannot take its device away from those who have it open.
+    /// The driver cannot disassociate user contexts, so the kernel does not move its devices.
     #[error(
         "move RDMA device {device}: its driver{} cannot move a device to another network namespace; use such \
          cards in shared mode, with macvlan or ipvlan",
@@ -29,25 +29,25 @@ pub enum MoveError {
     DriverCannotMove {
         /// The device's name.
         device: String,
-        /// The driver's name, if the kernel tells.
+        /// The driver's name, if it is known.
         driver: Option<&'static str>,
     },
-    /// The caller lacks the privilege.
+    /// The caller lacks `CAP_NET_ADMIN`.
     #[error(
-        "move RDMA device {device}: not permitted: CAP_NET_ADMIN is needed in the host's user namespace and in \
+        "move RDMA device {device}: permission denied: CAP_NET_ADMIN is needed in the host's user namespace and in \
          the target's"
     )]
     NotPermitted {
         /// The device's name.
         device: String,
     },
-    /// The device is not in the namespace it should leave.
-    #[error("move RDMA device {device}: it is not in the network namespace it should leave")]
+    /// The device is not in the source namespace.
+    #[error("move RDMA device {device}: it is not in the source network namespace")]
     NoSuchDevice {
         /// The device's name.
         device: String,
     },
-    /// Anything else.
+    /// Any other error.
     #[error(transparent)]
     Other(#[from] Error),
 }
@@ -55,16 +55,16 @@ pub enum MoveError {
 impl Handle {
     /// Moves a device of the calling thread's namespace to another one; the handle is of the same namespace.
     ///
-    /// Every user context of the device is torn down, whoever holds it: move before the pod's processes start. The
-    /// device keeps its name and its index.
+    /// Every user context of the device is destroyed, regardless of its owner: move it before the pod's processes start.
+    /// The device keeps its name and its index.
     ///
     /// # Errors
     /// [`MoveError::ModeIsShared`] if the node is in shared mode, [`MoveError::DriverCannotMove`] if the driver lacks
     /// `disassociate_ucontext` (rxe, siw, efa and others do).
     ///
     /// # Kernel
-    /// `RDMA_NLDEV_CMD_SET` with `RDMA_NLDEV_ATTR_DEV_INDEX` and `RDMA_NLDEV_NET_NS_FD`. A name in the same message
-    /// would win, and the move be left out. No flag may be added to the request: `NLM_F_EXCL` and `NLM_F_REPLACE`
+    /// `RDMA_NLDEV_CMD_SET` with `RDMA_NLDEV_ATTR_DEV_INDEX` and `RDMA_NLDEV_NET_NS_FD`. With a name in the same message the
+    /// kernel would only rename the device. The request must not have further flags: `NLM_F_EXCL` and `NLM_F_REPLACE`
     /// are bits of `NLM_F_DUMP`, and a `SET` as a dump is `EINVAL`.
     #[doc(alias = "rdma dev set netns")]
     pub fn move_device(&self, device: &Device, to: &NetNs) -> Result<(), MoveError> {
@@ -78,15 +78,15 @@ impl Handle {
     }
 }
 
-/// Moves a device from the namespace it is in now to another one, and does it from inside. `find` says which;
-/// `None` if it finds none.
+/// Moves a device from its current namespace to another one, by a thread inside the former. `find` selects the device;
+/// returns `None` if it finds none.
 ///
 /// # Errors
-/// As [`Handle::move_device`], and what `find` fails with.
+/// As [`Handle::move_device`], and the errors of `find`.
 ///
 /// # Kernel
 /// The device is looked up in the namespace of the handle (`EINVAL` if it is not there), then compared with that
-/// of the calling thread (`ENODEV`). Both have to be the device's.
+/// of the calling thread (`ENODEV`). Both must be the device's.
 pub fn move_device_from(
     from: &NetNs,
     find: impl FnOnce(&Handle) -> Result<Option<Device>, Error>,
@@ -101,7 +101,7 @@ pub fn move_device_from(
     from.run_from(&NetNs::current().map_err(Error::from)?, inside).map_err(Error::from)?
 }
 
-/// One error number of the kernel has several causes here: ask which one it is.
+/// Finds the cause of an error: one error number of the kernel may have several.
 fn explained(rdma: &Handle, device: &Device, error: netlink::Error) -> MoveError {
     let name = device.name.clone();
     match error.errno() {

@@ -1,4 +1,4 @@
-//! One move at a time.
+//! The lock for moving RDMA devices.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -16,35 +16,35 @@ use tracing::warn;
 
 use crate::Error;
 
-/// What `ib-sriov-cni` locks for the time of each of its calls, and for the same reason: see its pull request 30. Where
-/// it is not in use there is no such file.
+/// The file that `ib-sriov-cni` locks during each of its calls, for the same reason: see its pull request 30. It exists
+/// only on nodes that use that plugin.
 const IB_SRIOV_CNI_LOCK: &str = "/var/run/cni/ib-sriov/cni.lock";
 
-/// What only root can open (mode 0200), below sysfs: no other user of the node can lock it.
+/// A file below sysfs that only root can open (mode 0200), so that no other user of the node can lock it.
 const ROOT_LOCK_FILE: &str = "bus/pci/drivers_probe";
 
-/// The directory of RDMA devices below sysfs, which everybody can open.
+/// The directory of RDMA devices below sysfs, which every user can open.
 const SHARED_LOCK_DIR: &str = "class/infiniband";
 
-/// How long is waited for a lock that any user of the node may hold: as long as moving one device takes, as a rule.
+/// How long to wait for a lock that any user of the node may hold: the usual time of moving one device.
 const SHARED_LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long is waited for it once all others wait for us: until one of them that has looked at it has let it go.
+/// How long to wait for it while holding the main lock: the time in which another waiter takes and releases it.
 const LAST_LOCK_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// How often the kernel's list of locks is read for one that must be in it.
+/// How often `/proc/locks` is read to find a lock that must be in it.
 const PROC_LOCKS_READS: usize = 5;
 
-/// Whose turn it is to move an RDMA device. It ends with this value, and with the process.
+/// The lock for moving RDMA devices. It is released when this value is dropped, or the process ends.
 ///
-/// A device that moves has no numbers for its character devices for a while, and another that moves or comes home
-/// meanwhile takes them: [`crate::CharDevices`].
+/// During a move a device has no numbers for its character devices, and another device that moves or returns at the same
+/// time may take them: [`crate::CharDevices`].
 ///
-/// The lock is `flock(2)` on a file of sysfs that root alone can open. That is one for everybody who sees the node's devices,
-/// whatever directory they keep their state in, and in whatever container they are, if the node's `/sys` is mounted there.
-/// Other programs are welcome to take it: `(flock 9; rdma dev set … netns …) 9>>/sys/bus/pci/drivers_probe`. The directory
-/// `/sys/class/infiniband` is locked too, for those who can take no other; whoever keeps that one is waited for only shortly,
-/// and by all at the same time.
+/// The lock is `flock(2)` on a file of sysfs that only root can open. It is the same file for all programs that see the
+/// node's devices, regardless of their state directory, and also in containers in which the node's `/sys` is mounted.
+/// Other programs may take it too: `(flock 9; rdma dev set … netns …) 9>>/sys/bus/pci/drivers_probe`. The directory
+/// `/sys/class/infiniband` is also locked, for programs that cannot open that file. As any user may hold that lock, the
+/// wait for it is short, and all waiters wait at the same time.
 #[derive(Debug)]
 #[must_use]
 pub struct MoveLock {
@@ -52,46 +52,47 @@ pub struct MoveLock {
 }
 
 impl MoveLock {
-    /// Waits for the turn, until `deadline` at the latest.
+    /// Waits for the lock until `deadline`.
     ///
     /// # Errors
-    /// [`Error::MovesHeld`] says who has it; [`Error::NoRdma`].
+    /// [`Error::MovesHeld`], with the holder, if the deadline passes; [`Error::NoRdma`].
     pub fn acquire(sysfs: &Sysfs, deadline: Instant) -> Result<Self, Error> {
         Self::acquire_with(&[Path::new(IB_SRIOV_CNI_LOCK)], sysfs, deadline)
     }
 
-    /// That of `others` first: who waits for one of them must not keep the node's own from everybody meanwhile.
+    /// Takes the locks of `others` first, so that a wait for one of them does not block the main lock.
     fn acquire_with(others: &[&Path], sysfs: &Sysfs, deadline: Instant) -> Result<Self, Error> {
-        let (roots, everybodys) = (sysfs.root().join(ROOT_LOCK_FILE), sysfs.root().join(SHARED_LOCK_DIR));
-        let directory = open(&everybodys, LockAccess::Read)?.ok_or(Error::NoRdma)?;
+        let (root_file, shared_dir) = (sysfs.root().join(ROOT_LOCK_FILE), sysfs.root().join(SHARED_LOCK_DIR));
+        let directory = open(&shared_dir, LockAccess::Read)?.ok_or(Error::NoRdma)?;
         let mut files = Vec::new();
         for path in others {
             files.extend(open(path, LockAccess::Read)?.map(|file| wait(file, path, deadline)).transpose()?);
         }
-        let Some(file) = open(&roots, LockAccess::Write)? else {
-            files.push(wait(directory, &everybodys, deadline)?);
+        let Some(file) = open(&root_file, LockAccess::Write)? else {
+            files.push(wait(directory, &shared_dir, deadline)?);
             return Ok(Self { _files: files });
         };
-        // Everybody waits for that at the same time: nobody has the node's own meanwhile.
-        drop(try_lock_within(directory, &everybodys, SHARED_LOCK_TIMEOUT)?);
-        files.push(wait(file, &roots, deadline)?);
-        let directory = open(&everybodys, LockAccess::Read)?.ok_or(Error::NoRdma)?;
-        match try_lock_within(directory, &everybodys, LAST_LOCK_TIMEOUT)? {
+        // All waiters wait for the directory at the same time, none of them holding the main lock.
+        drop(try_lock_within(directory, &shared_dir, SHARED_LOCK_TIMEOUT)?);
+        files.push(wait(file, &root_file, deadline)?);
+        let directory = open(&shared_dir, LockAccess::Read)?.ok_or(Error::NoRdma)?;
+        match try_lock_within(directory, &shared_dir, LAST_LOCK_TIMEOUT)? {
             Ok(directory) => files.push(directory),
-            Err(held) => warn!(%held, "moving all the same, for anybody may keep that locked"),
+            Err(held) => warn!(%held, "moving an RDMA device without this lock, which any user may hold"),
         }
         Ok(Self { _files: files })
     }
 }
 
-/// How a file is opened that is locked: one of mode 0200 cannot be read without the capability to read everything.
+/// How the file of a lock is opened. A file of mode 0200 cannot be opened for reading without `CAP_DAC_OVERRIDE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LockAccess {
     Read,
     Write,
 }
 
-/// Opens what is locked; `None` if it is not there, or cannot be opened for writing because sysfs is mounted read-only.
+/// Opens the file of a lock; `None` if it does not exist, or cannot be opened for writing because sysfs is mounted
+/// read-only.
 fn open(path: &Path, access: LockAccess) -> Result<Option<File>, Error> {
     let mut options = OpenOptions::new();
     options.read(access == LockAccess::Read).write(access == LockAccess::Write);
@@ -102,7 +103,7 @@ fn open(path: &Path, access: LockAccess) -> Result<Option<File>, Error> {
     }
 }
 
-/// Locks a file that anybody may keep locked, if it is free soon; else who has it.
+/// Locks a file that any user may hold. The inner error is the holder, if the file is not free in time.
 fn try_lock_within(file: File, path: &Path, within: Duration) -> Result<Result<File, Error>, Error> {
     match wait(file, path, Instant::now() + within) {
         Err(held @ Error::MovesHeld { .. }) => Ok(Err(held)),
@@ -110,8 +111,8 @@ fn try_lock_within(file: File, path: &Path, within: Duration) -> Result<Result<F
     }
 }
 
-/// Locks a file. To ask again and again would let the kernel be idle between two moves, and who asks most often would
-/// be served first: so a thread waits in the kernel's queue.
+/// Locks a file. A thread waits in the kernel's queue: with polling there would be idle time between two moves, and the
+/// process that polls most often would be served first.
 fn wait(file: File, path: &Path, deadline: Instant) -> Result<File, Error> {
     match file.try_lock() {
         Ok(()) => return Ok(file),
@@ -120,10 +121,10 @@ fn wait(file: File, path: &Path, deadline: Instant) -> Result<File, Error> {
     }
     let began = Instant::now();
     let inode = file.metadata().map(|meta| meta.ino());
-    let (give, taken) = mpsc::channel();
-    // If it comes too late, nobody takes it, and it is unlocked when it is dropped.
-    thread::spawn(move || give.send(file.lock().map(|()| file)));
-    match taken.recv_timeout(deadline.saturating_duration_since(began)) {
+    let (sender, receiver) = mpsc::channel();
+    // If the lock comes too late, there is no receiver, and dropping the file unlocks it.
+    thread::spawn(move || sender.send(file.lock().map(|()| file)));
+    match receiver.recv_timeout(deadline.saturating_duration_since(began)) {
         Ok(locked) => locked.map_err(|source| failed(path, source)),
         Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Err(Error::MovesHeld {
             path: path.to_owned(),
@@ -137,13 +138,13 @@ fn failed(path: &Path, source: io::Error) -> Error {
     Error::Lock { path: path.to_owned(), source }
 }
 
-/// The process that has locked a file: its number and its name.
+/// Returns the process that has locked a file: `process 4711 (rdma)`.
 ///
-/// The kernel tells a page of its list at a time: a lock that goes meanwhile makes it miss one that stays, so a list without
-/// the lock says nothing yet.
+/// The kernel returns `/proc/locks` in pages. A lock that is released between two reads may make it skip another one, so the
+/// list is read several times.
 fn holder(inode: u64) -> Option<String> {
-    let look = || fs::read("/proc/locks").ok().and_then(|list| holder_in(&list, inode));
-    let pid = iter::repeat_with(look).take(PROC_LOCKS_READS).flatten().next()?;
+    let search = || fs::read("/proc/locks").ok().and_then(|list| holder_in(&list, inode));
+    let pid = iter::repeat_with(search).take(PROC_LOCKS_READS).flatten().next()?;
     let name = fs::read_to_string(PathBuf::from(format!("/proc/{pid}/comm"))).unwrap_or_default();
     Some(format!("process {pid} ({})", name.trim()))
 }
@@ -152,7 +153,7 @@ fn holder_in(list: &[u8], inode: u64) -> Option<u32> {
     String::from_utf8_lossy(list).lines().find_map(|line| holder_of(line, inode))
 }
 
-/// `1: FLOCK  ADVISORY  WRITE 4711 00:17:12345 0 EOF`; who waits has `->` before `FLOCK`.
+/// Parses `1: FLOCK  ADVISORY  WRITE 4711 00:17:12345 0 EOF`; a line of a waiter has `->` before `FLOCK`.
 fn holder_of(line: &str, inode: u64) -> Option<u32> {
     let words: Vec<_> = line.split_whitespace().collect();
     let [_, "FLOCK", _, _, pid, file, ..] = words.as_slice() else { return None };
@@ -181,9 +182,9 @@ mod tests {
     fn the_second_waits_for_the_first_and_not_longer() {
         let (_tree, sysfs) = node();
         let first = MoveLock::acquire_with(&[], &sysfs, soon()).unwrap();
-        let in_vain = MoveLock::acquire_with(&[], &sysfs, soon()).unwrap_err().to_string();
+        let refused = MoveLock::acquire_with(&[], &sysfs, soon()).unwrap_err().to_string();
         let me = std::process::id().to_string();
-        assert!(in_vain.contains(ROOT_LOCK_FILE) && in_vain.contains(&me), "{in_vain}");
+        assert!(refused.contains(ROOT_LOCK_FILE) && refused.contains(&me), "{refused}");
         let (later, began) = (Instant::now() + Duration::from_secs(20), Instant::now());
         thread::scope(|scope| {
             let second = scope.spawn(|| MoveLock::acquire_with(&[], &sysfs, later).map(drop));
@@ -197,23 +198,23 @@ mod tests {
     }
 
     #[test]
-    fn what_another_program_locks_is_waited_for_where_it_is_in_use() {
+    fn the_lock_of_another_program_is_taken_if_it_exists() {
         let (tree, sysfs) = node();
         let theirs = tree.path().join("cni.lock");
         drop(MoveLock::acquire_with(&[&theirs], &sysfs, soon()).unwrap());
-        assert!(!theirs.exists(), "it is not ours to make");
+        assert!(!theirs.exists(), "the file is not created");
         let held = File::create(&theirs).unwrap();
         held.lock().unwrap();
-        let in_vain = MoveLock::acquire_with(&[&theirs], &sysfs, soon()).unwrap_err().to_string();
-        assert!(in_vain.contains("cni.lock"), "{in_vain}");
-        // Nobody else was kept waiting for that.
+        let refused = MoveLock::acquire_with(&[&theirs], &sysfs, soon()).unwrap_err().to_string();
+        assert!(refused.contains("cni.lock"), "{refused}");
+        // The main lock is not held during that wait.
         drop(MoveLock::acquire_with(&[], &sysfs, soon()).unwrap());
         drop(held);
         drop(MoveLock::acquire_with(&[&theirs], &sysfs, soon()).unwrap());
     }
 
     #[test]
-    fn what_anybody_may_keep_locked_is_not_waited_for_to_the_end() {
+    fn a_lock_that_any_user_may_hold_is_not_waited_for_to_the_end() {
         let (tree, sysfs) = node();
         let held = File::open(tree.path().join(SHARED_LOCK_DIR)).unwrap();
         held.lock().unwrap();
@@ -224,12 +225,12 @@ mod tests {
             "{:?}",
             began.elapsed()
         );
-        assert!(MoveLock::acquire_with(&[], &sysfs, soon()).is_err(), "it is a lock all the same");
+        assert!(MoveLock::acquire_with(&[], &sysfs, soon()).is_err(), "the main lock is held anyway");
         drop(lock);
     }
 
     #[test]
-    fn what_anybody_may_keep_locked_is_waited_for_by_all_at_the_same_time() {
+    fn a_lock_that_any_user_may_hold_is_waited_for_by_all_at_once() {
         let (tree, sysfs) = node();
         let held = File::open(tree.path().join(SHARED_LOCK_DIR)).unwrap();
         held.lock().unwrap();
@@ -245,18 +246,18 @@ mod tests {
     }
 
     #[test]
-    fn without_a_file_of_roots_the_directory_is_the_lock() {
+    fn without_the_file_of_root_the_directory_is_the_lock() {
         let (tree, sysfs) = node();
         fs::remove_file(tree.path().join(ROOT_LOCK_FILE)).unwrap();
         let first = MoveLock::acquire_with(&[], &sysfs, soon()).unwrap();
-        let in_vain = MoveLock::acquire_with(&[], &sysfs, soon()).unwrap_err().to_string();
-        assert!(in_vain.contains(SHARED_LOCK_DIR), "{in_vain}");
+        let refused = MoveLock::acquire_with(&[], &sysfs, soon()).unwrap_err().to_string();
+        assert!(refused.contains(SHARED_LOCK_DIR), "{refused}");
         drop(first);
         drop(MoveLock::acquire_with(&[], &sysfs, soon()).unwrap());
     }
 
     #[test]
-    fn a_line_of_the_kernels_list_says_who() {
+    fn a_line_of_the_kernels_list_has_the_holder() {
         let line = "3: FLOCK  ADVISORY  WRITE 4711 00:17:12345 0 EOF";
         assert_eq!(holder_of(line, 12345), Some(4711));
         assert_eq!(holder_of(line, 345), None);

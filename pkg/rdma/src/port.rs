@@ -1,4 +1,4 @@
-//! Ports of RDMA devices, and the links they serve.
+//! Ports of RDMA devices, and their links.
 
 use netlink_packet_rdma::{NldevAttribute, NldevCommand, PhysState, PortState};
 
@@ -10,58 +10,58 @@ use crate::{
 /// A port of an RDMA device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Port {
-    /// The device's number.
+    /// The device's index.
     pub device: u32,
-    /// The device's name.
+    /// The device's name, such as `mlx5_3`.
     pub device_name: String,
     /// The port's number, from 1.
     pub port: u32,
-    /// Its logical state; traffic needs `Active`.
+    /// The logical state; only an `Active` port can transfer data.
     pub state: PortState,
-    /// Its physical state.
+    /// The physical state.
     pub phys_state: PhysState,
     /// The index of its link, if that is in the handle's namespace. InfiniBand ports have none.
     pub link: Option<u32>,
     /// The name of its link, if that is in the handle's namespace.
     pub link_name: Option<String>,
-    /// What is below it.
+    /// The link layer.
     pub link_layer: LinkLayer,
 }
 
-/// What is below a port.
+/// The link layer of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LinkLayer {
-    /// RoCE, iWARP.
+    /// Ethernet: RoCE and iWARP.
     Ethernet,
-    /// InfiniBand, Omni-Path.
+    /// InfiniBand and Omni-Path.
     InfiniBand,
 }
 
 impl Handle {
-    /// The ports of one device.
+    /// Returns the ports of one device.
     ///
     /// # Errors
     /// [`Error::NoSuchDevice`] if it is not visible in the handle's namespace.
     ///
     /// # Kernel
-    /// `RDMA_NLDEV_CMD_PORT_GET` with `RDMA_NLDEV_ATTR_DEV_INDEX` and `RDMA_NLDEV_ATTR_PORT_INDEX`, for each port that the
-    /// device has: a list would take two more messages. `EINVAL` is its word for a device that is not there.
+    /// `RDMA_NLDEV_CMD_PORT_GET` with `RDMA_NLDEV_ATTR_DEV_INDEX` and `RDMA_NLDEV_ATTR_PORT_INDEX`, for each port of the
+    /// device: a dump would take two more messages. `EINVAL` means that the device is not in this namespace.
     pub fn ports(&self, device: &Device) -> Result<Vec<Port>, Error> {
         let mut found = Vec::new();
         for port in 1..=device.ports {
-            let asked = vec![NldevAttribute::DevIndex(device.index), NldevAttribute::PortIndex(port)];
+            let request = vec![NldevAttribute::DevIndex(device.index), NldevAttribute::PortIndex(port)];
             let object = format_args!("port {port} of RDMA device {}", device.name);
-            let answer = self.get_at_once("read", &object, message(NldevCommand::PortGet, asked));
-            let answer = answer.map_err(|error| match error.errno() {
+            let reply = self.get_at_once("read", &object, message(NldevCommand::PortGet, request));
+            let reply = reply.map_err(|error| match error.errno() {
                 Some(nix::errno::Errno::EINVAL) => Error::NoSuchDevice { device: device.name.clone() },
                 _ => error.into(),
             })?;
-            found.extend(Port::read(attributes(answer)));
+            found.extend(Port::read(attributes(reply)));
         }
         Ok(found)
     }
 
-    /// The ports of all devices that are visible in the handle's namespace.
+    /// Returns the ports of all devices that are visible in the handle's namespace.
     ///
     /// # Errors
     /// [`Error::Netlink`].
@@ -71,17 +71,17 @@ impl Handle {
         for device in self.devices()? {
             match self.ports(&device) {
                 Ok(found) => all.extend(found),
-                Err(Error::NoSuchDevice { .. }) => {} // went to a pod meanwhile
+                Err(Error::NoSuchDevice { .. }) => {} // moved to a pod meanwhile
                 Err(error) => return Err(error),
             }
         }
         Ok(all)
     }
 
-    /// The ports that serve any of the links with these indexes, in the order of the indexes.
+    /// Returns the ports whose links have these indexes, in the order of the indexes.
     ///
-    /// A macvlan's traffic leaves by its parent's port. Where the parent is a VLAN or a bond, pass also what is
-    /// below it: a RoCE device belongs to the physical link, or to the bond if the card bonds in hardware.
+    /// A macvlan link uses its parent's port. If the parent is a VLAN or a bond, pass the indexes of the links below it
+    /// too: a RoCE device belongs to the physical link, or to the bond if the card bonds in hardware.
     ///
     /// # Errors
     /// [`Error::Netlink`].
@@ -96,7 +96,7 @@ impl Handle {
 }
 
 impl Port {
-    /// The port that an answer tells of; `None` if it names no device or no port.
+    /// Reads the port in a reply; `None` if it has no device or no port number.
     pub fn read(attributes: Vec<NldevAttribute>) -> Option<Self> {
         let (mut device, mut device_name, mut port) = (None, None, None);
         let (mut state, mut phys_state) = (PortState::Other(0), PhysState::Other(0));
@@ -110,7 +110,7 @@ impl Port {
                 NldevAttribute::PortPhysState(v) => phys_state = v,
                 NldevAttribute::NdevIndex(v) => link = Some(v),
                 NldevAttribute::NdevName(v) => link_name = Some(v),
-                // The kernel sends LIDs for ports that speak InfiniBand, and for no others.
+                // The kernel sends LIDs only for InfiniBand ports.
                 NldevAttribute::Lid(_) => link_layer = LinkLayer::InfiniBand,
                 _ => {}
             }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_a_device_is_no_port() {
+    fn a_reply_without_a_device_is_not_a_port() {
         assert_eq!(Port::read(vec![NldevAttribute::PortIndex(1)]), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Waiting for a device to come home.
+//! Waiting for a device to return to the host.
 
 use std::{
     collections::BTreeSet,
@@ -14,26 +14,26 @@ use crate::{Device, Error, Handle};
 const UEVENT: isize = 15;
 const KERNEL: u32 = 1;
 
-/// The driver of functions that belong to a program.
+/// The driver of functions that are used in user space.
 const USER_SPACE: &str = "vfio-pci";
 
-/// Look again at least this often: an event may be lost, and the socket for them refused.
+/// The interval of checks without an event: one may be lost, and the socket may not be available.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Handle {
-    /// Waits until every RDMA device of `function` is in the calling thread's namespace, and returns them. At once if they
-    /// are there already.
+    /// Waits until every RDMA device of `function` is in the calling thread's namespace, and returns them. Returns at once
+    /// if they are there already.
     ///
-    /// Until sysfs says that they are there, the kernel is asked nothing else: many may be waiting at the same time, and a
-    /// list has an answer for each device of the node.
+    /// No netlink request is made until sysfs lists them: many calls may be waiting at the same time, and a dump has a
+    /// message for each device of the node.
     ///
     /// # Errors
     /// [`Error::NotReturned`] when `deadline` has passed.
     ///
     /// # Kernel
-    /// When a namespace dies, a work queue moves its devices to the first namespace, milliseconds to seconds after
-    /// the last process and file descriptor have let go of it. The device then says `KOBJ_ADD` there. The RDMA
-    /// family's own notifications (`RDMA_NL_GROUP_NOTIFY`, since 6.12) leave moves out.
+    /// When a namespace is deleted, a work queue moves its devices to the initial namespace, milliseconds to seconds after
+    /// the last process and file descriptor have released it. The kernel then sends a `KOBJ_ADD` event there. The RDMA
+    /// family's own notifications (`RDMA_NL_GROUP_NOTIFY`, since 6.12) do not include moves.
     pub fn wait_for_return(
         &self,
         sysfs: &Sysfs,
@@ -44,7 +44,7 @@ impl Handle {
             return Ok(devices);
         }
         let begin = Instant::now();
-        // Listen before the next look, or an event in between is lost.
+        // Subscribe before the next check, so that no event is missed.
         let events = Notifications::open(UEVENT, KERNEL).ok();
         loop {
             if let Some(devices) = self.devices_on_host(sysfs, function)? {
@@ -58,18 +58,19 @@ impl Handle {
         }
     }
 
-    /// The RDMA devices of `function`, if all of them are in the calling thread's namespace and whole.
+    /// Returns the RDMA devices of `function`, if all of them are in the calling thread's namespace and completely
+    /// registered.
     ///
     /// # Errors
     /// [`Error::Netlink`], [`Error::Sysfs`].
     ///
     /// # Kernel
-    /// Sysfs names a returning device before netlink knows it; only what both know can be used. Its character device is
-    /// seen here wherever the device is, and appears here only after the device, and after netlink knows it.
+    /// Sysfs lists a returning device before netlink does; it can be used only when both list it. Sysfs lists its character
+    /// device regardless of the device's namespace. It is created only after sysfs and netlink list the device.
     pub fn devices_on_host(&self, sysfs: &Sysfs, function: &Function) -> Result<Option<Vec<Device>>, Error> {
         let (here, everywhere) = (sysfs.rdma_devices(function)?.len(), sysfs.uverbs(function)?.len());
-        let have_theirs = here <= everywhere || sysfs.all_uverbs()?.is_none();
-        if here == 0 || here < everywhere || !have_theirs {
+        let have_uverbs = here <= everywhere || sysfs.all_uverbs()?.is_none();
+        if here == 0 || here < everywhere || !have_uverbs {
             return Ok(None);
         }
         let devices = self.devices_of(sysfs, function)?;
@@ -77,36 +78,36 @@ impl Handle {
     }
 }
 
-/// Whether a function's RDMA devices are not all in the namespace that `sysfs` shows, each with all its character devices. A
-/// function without a driver, or in user space, has none that could be elsewhere.
+/// Whether an RDMA device of a function is missing in the namespace of `sysfs`, or lacks one of its character devices. A
+/// function without a driver, or in user space, has no devices that could be in another namespace.
 ///
 /// # Errors
 /// [`Error::Sysfs`].
 ///
 /// # Kernel
-/// `rdma_dev_change_netns` first takes the device from its clients, each of which removes its character devices; then the
-/// device is elsewhere; then the clients get it again, one after another.
+/// `rdma_dev_change_netns` first removes the device from its clients, each of which deletes its character devices; then the
+/// device changes the namespace; then the clients get it again, one after another.
 pub fn is_moving(sysfs: &Sysfs, function: &Function) -> Result<bool, Error> {
     let here = sysfs.rdma_devices(function)?;
     if here.is_empty() {
         return Ok(sysfs.driver(function)?.is_some_and(|driver| driver != USER_SPACE));
     }
     let char_devices = sysfs.char_devices(function)?;
-    let that_have = |kind: &str| {
+    let devices_with = |kind: &str| {
         let of_kind = char_devices.iter().filter(|(name, _)| name.starts_with(kind));
         of_kind.map(|(_, device)| device).collect::<BTreeSet<_>>().len()
     };
-    let lack_uverbs = sysfs.all_uverbs()?.is_some() && that_have("uverbs") != here.len();
+    let lack_uverbs = sysfs.all_uverbs()?.is_some() && devices_with("uverbs") != here.len();
     let lack_umads = sysfs.has_umad()? && {
         let adapters = here.iter().filter(|device| sysfs.is_channel_adapter(device).unwrap_or(false));
-        that_have("umad") < adapters.count()
+        devices_with("umad") < adapters.count()
     };
     Ok(lack_uverbs || lack_umads)
 }
 
 fn wait_for_event(events: Option<&Notifications>, deadline: Instant) {
-    let heard = events.is_some_and(|events| events.wait(deadline, POLL_INTERVAL).is_ok());
-    if !heard {
+    let has_waited = events.is_some_and(|events| events.wait(deadline, POLL_INTERVAL).is_ok());
+    if !has_waited {
         std::thread::sleep(POLL_INTERVAL.min(deadline.saturating_duration_since(Instant::now())));
     }
 }
@@ -117,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// What sysfs shows of a function that has a driver, with the parts of the kernel that were loaded.
+    /// A sysfs of a function that has a driver, with the classes of the loaded modules.
     struct SysfsPresence {
         tree: tempfile::TempDir,
         function: Function,
@@ -171,9 +172,9 @@ mod tests {
     const MAD: &str = "infiniband_mad";
 
     #[test]
-    fn a_device_is_between_namespaces_until_it_has_its_last_character_device_again() {
+    fn a_device_is_moving_until_it_has_its_last_character_device_again() {
         let shown = SysfsPresence::new(&[VERBS, MAD]);
-        assert!(shown.is_between(), "it has given them up, and is in the pod");
+        assert!(shown.is_between(), "it has none, and is in the pod");
         shown.has_char_device(VERBS, "uverbs3", "mlx5_3\n");
         assert!(shown.is_between(), "it is in a pod that is gone");
         fs::remove_dir_all(shown.device(VERBS)).unwrap();
@@ -182,15 +183,15 @@ mod tests {
         shown.has_char_device(VERBS, "uverbs3", "mlx5_3\n");
         assert!(shown.is_between(), "it is here without its umad");
         shown.has_char_device(MAD, "issm3", "mlx5_3\n");
-        assert!(shown.is_between(), "an issm is no umad");
+        assert!(shown.is_between(), "an issm does not count as a umad");
         shown.has_char_device(MAD, "umad3", "mlx5_3\n");
         assert!(!shown.is_between());
         shown.has("mlx5_3twin", "1: CA\n");
-        assert!(shown.is_between(), "another of the function's is here without any");
+        assert!(shown.is_between(), "another device of the function is here without any");
     }
 
     #[test]
-    fn what_the_kernel_does_not_make_is_not_missed() {
+    fn character_devices_that_the_kernel_does_not_create_are_not_expected() {
         let shown = SysfsPresence::new(&[]);
         shown.has("mlx5_3", "1: CA\n");
         assert!(!shown.is_between(), "neither module is loaded");
@@ -200,6 +201,6 @@ mod tests {
         assert!(!shown.is_between(), "iWARP has no umad");
         let shown = SysfsPresence::new(&[VERBS]);
         fs::remove_file(shown.device("driver")).unwrap();
-        assert!(!shown.is_between(), "there is no driver to make a device");
+        assert!(!shown.is_between(), "without a driver there is no device");
     }
 }

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_read_whatever_bytes_a_pod_called_it() {
+    fn a_link_whose_name_has_any_bytes_is_read() {
         const IFALIAS: u16 = 20;
         const ALT_IFNAME: u16 = 53;
         let altnames = [attribute(ALT_IFNAME, b"\xff\0"), attribute(ALT_IFNAME, b"rail\0")].concat();

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use nix::libc::{AF_INET, AF_INET6};
 
-/// The address in a `sockaddr_storage`; `None` if it is of another family, or cut short.
+/// Returns the address in a `sockaddr_storage`; `None` if it is of another family, or truncated.
 pub(super) fn address(storage: &[u8]) -> Option<SocketAddr> {
     let (family, rest) = storage.split_first_chunk()?;
     let (port, rest) = rest.split_first_chunk()?;
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_or_of_another_family_is_no_address() {
+    fn a_truncated_address_or_one_of_another_family_is_refused() {
         assert_eq!(address(&storage(27, &[1; 20])), None);
         assert_eq!(address(&storage(AF_INET, &[0x1f, 0x90, 192, 0, 2, 7])[..7]), None);
         assert_eq!(address(&[]), None);

@@ -7,83 +7,83 @@ use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
 use super::{QpType, ResourceOwner, ResourceQuery, address::address};
 use crate::{Device, Error, Handle};
 
-/// A connection manager ID: what a socket is to TCP.
+/// A connection manager ID, which corresponds to a TCP socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CmId {
-    /// Its number.
+    /// The number of the ID.
     pub number: u32,
-    /// Its port, from 1; none while it listens on all.
+    /// The number of its port, from 1; `None` while it listens on all.
     pub port: Option<u32>,
-    /// Its state.
+    /// The state of the connection.
     pub state: CmIdState,
-    /// Whose port numbers its addresses have.
+    /// The space of the port numbers in its addresses.
     pub port_space: Option<PortSpace>,
     /// The transport of its queue pair.
     pub kind: Option<QpType>,
-    /// Its queue pair's number.
+    /// The number of its queue pair.
     pub queue_pair: Option<u32>,
-    /// Its own address.
+    /// The local address.
     pub source: Option<SocketAddr>,
-    /// The other end's address.
+    /// The remote address.
     pub destination: Option<SocketAddr>,
-    /// Who made it.
+    /// The thread or the part of the kernel that created it.
     pub owner: ResourceOwner,
 }
 
-/// How far a connection is.
+/// The state of a connection manager ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[doc(alias = "rdma_cm_state")]
 pub enum CmIdState {
-    /// Just made.
+    /// Newly created.
     Idle,
-    /// The other end's address is looked up.
+    /// The remote address is being resolved.
     AddrQuery,
-    /// It was found.
+    /// The remote address is resolved.
     AddrResolved,
-    /// The way there is looked up.
+    /// The route is being resolved.
     RouteQuery,
-    /// It was found.
+    /// The route is resolved.
     RouteResolved,
     /// Connecting, or connected.
     Connect,
     /// Disconnected.
     Disconnect,
-    /// Has an address of its own.
+    /// Bound to a local address.
     AddrBound,
-    /// Listens.
+    /// Listening for connections.
     Listen,
-    /// Its device is being removed.
+    /// The device is being removed.
     DeviceRemoval,
-    /// Is being removed itself.
+    /// The ID is being destroyed.
     Destroying,
-    /// A state this crate does not know.
+    /// A state unknown to this crate.
     Other(u8),
 }
 
-/// Whose port numbers an ID has.
+/// The space of an ID's port numbers (`RDMA_PS_`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[doc(alias = "rdma_ucm_port_space")]
 pub enum PortSpace {
-    /// IP over InfiniBand.
+    /// `RDMA_PS_IPOIB`: IP over InfiniBand.
     Ipoib,
-    /// InfiniBand's service IDs.
+    /// `RDMA_PS_IB`: InfiniBand service IDs.
     Ib,
-    /// TCP's.
+    /// `RDMA_PS_TCP`: for reliable connections.
     Tcp,
-    /// UDP's.
+    /// `RDMA_PS_UDP`: for datagrams.
     Udp,
-    /// One this crate does not know.
+    /// A space unknown to this crate.
     Other(u32),
 }
 
 impl Handle {
-    /// The connection manager IDs of a device; `None` if this kernel does not tell.
+    /// Returns the connection manager IDs of a device; `None` if this kernel does not report them.
     ///
     /// # Errors
     /// [`Error::NoSuchDevice`] if the device is not visible in the handle's namespace.
     ///
     /// # Kernel
-    /// `RDMA_NLDEV_CMD_RES_CM_ID_GET` as a dump, with numbers since 5.0. It lists also IDs of other namespaces.
+    /// `RDMA_NLDEV_CMD_RES_CM_ID_GET` as a dump, with numbers since 5.0. It also lists the IDs of other namespaces.
     #[doc(alias = "rdma resource show cm_id")]
     pub fn cm_ids(&self, device: &Device) -> Result<Option<Vec<CmId>>, Error> {
         const LIST: ResourceQuery = ResourceQuery {
@@ -96,7 +96,7 @@ impl Handle {
 }
 
 impl CmId {
-    /// The ID that an entry tells of; `None` without a number or a state.
+    /// Reads the ID in an entry; `None` without a number or a state.
     pub fn read(entry: Vec<ResourceAttribute>) -> Option<Self> {
         let owner = ResourceOwner::of(&entry);
         let (mut number, mut state, mut kind, mut port_space) = (None, None, None, None);
@@ -165,7 +165,7 @@ mod tests {
     use ResourceAttribute::*;
 
     #[test]
-    fn a_listener_says_where() {
+    fn a_listener_has_a_local_address() {
         let mut storage = [2_u16.to_ne_bytes(), [0x1f, 0x90], [192, 0], [2, 7]].concat();
         storage.resize(128, 0);
         let entry = vec![CmIdn(1), PortIndex(1), Pid(304), State(8), Ps(0x106), SrcAddr(storage)];

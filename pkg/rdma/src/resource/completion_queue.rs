@@ -5,23 +5,23 @@ use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
 use super::{ResourceOwner, ResourceQuery};
 use crate::{Device, Error, Handle};
 
-/// A completion queue.
+/// A completion queue of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompletionQueue {
-    /// Its number.
+    /// The number of the completion queue.
     pub number: u32,
-    /// How many completions fit in.
+    /// The capacity in completions.
     pub entries: Option<u32>,
-    /// How many queues use it.
+    /// The number of queues that use it.
     pub users: Option<u64>,
-    /// The user context it belongs to: not told of the kernel's own.
+    /// The number of its user context; `None` for resources of the kernel.
     pub context: Option<u32>,
-    /// Who made it.
+    /// The thread or the part of the kernel that created it.
     pub owner: ResourceOwner,
 }
 
 impl Handle {
-    /// The completion queues of a device; `None` if this kernel does not tell.
+    /// Returns the completion queues of a device; `None` if this kernel does not report them.
     ///
     /// # Errors
     /// [`Error::NoSuchDevice`] if the device is not visible in the handle's namespace.
@@ -40,7 +40,7 @@ impl Handle {
 }
 
 impl CompletionQueue {
-    /// The completion queue that an entry tells of; `None` without a number.
+    /// Reads the completion queue in an entry; `None` without a number.
     pub fn read(entry: Vec<ResourceAttribute>) -> Option<Self> {
         let owner = ResourceOwner::of(&entry);
         let (mut number, mut entries, mut users, mut context) = (None, None, None, None);
@@ -63,7 +63,7 @@ mod tests {
     use ResourceAttribute::*;
 
     #[test]
-    fn a_completion_queue_says_its_size_and_its_users() {
+    fn a_completion_queue_has_a_size_and_users() {
         let entry = vec![Cqn(5), Cqe(1023), UseCnt(2), Ctxn(4), Pid(304)];
         let expected = CompletionQueue {
             number: 5,

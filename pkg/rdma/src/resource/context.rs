@@ -5,17 +5,17 @@ use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
 use super::{ResourceOwner, ResourceQuery};
 use crate::{Device, Error, Handle};
 
-/// A user context: a process that has the device open, once.
+/// A user context: one open of the device by a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Context {
-    /// Its number. It is not given again soon.
+    /// The number of the context. The kernel does not reuse it soon.
     pub number: u32,
-    /// Who made it.
+    /// The thread that created it.
     pub owner: ResourceOwner,
 }
 
 impl Handle {
-    /// The user contexts of a device; `None` if this kernel does not tell.
+    /// Returns the user contexts of a device; `None` if this kernel does not report them.
     ///
     /// # Errors
     /// [`Error::NoSuchDevice`] if the device is not visible in the handle's namespace.
@@ -31,7 +31,7 @@ impl Handle {
 }
 
 impl Context {
-    /// The user context that an entry tells of; `None` without a number.
+    /// Reads the user context in an entry; `None` without a number.
     pub fn read(entry: Vec<ResourceAttribute>) -> Option<Self> {
         let owner = ResourceOwner::of(&entry);
         let number = entry.into_iter().find_map(|attribute| match attribute {
@@ -48,7 +48,7 @@ mod tests {
     use ResourceAttribute::*;
 
     #[test]
-    fn a_context_says_whose_it_is() {
+    fn a_context_has_an_owner() {
         let context = Context::read(vec![Ctxn(2), Pid(304)]);
         assert_eq!(context, Some(Context { number: 2, owner: ResourceOwner::Process(304) }));
         assert_eq!(Context::read(vec![Pid(304)]), None);

@@ -1,50 +1,50 @@
-//! How a port's queue pairs come to have counters of their own.
+//! The mode in which a port's queue pairs are bound to counter sets.
 
 use netlink_packet_rdma::{NldevAttribute, NldevCommand, ResourceKind};
 use nix::errno::Errno;
 
-use super::{BindMode, gone, untold};
+use super::{BindMode, gone, unsupported};
 use crate::{
     Device, Error, Handle,
     handle::{attributes, message},
 };
 
-/// How a port's queue pairs are bound to sets of counters.
+/// How a port's queue pairs are bound to counter sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[doc(alias = "rdma_counter_mode")]
 pub struct CounterMode {
-    /// Who binds.
+    /// Whether the kernel or an operator binds queue pairs.
     pub bind: BindMode,
-    /// Whether the kernel makes a set for each type of queue pairs.
+    /// Whether the kernel creates a set for each type of queue pairs.
     pub by_type: bool,
-    /// Whether it makes one for each process; it takes a thread for one.
+    /// Whether the kernel creates a set for each process (in fact for each thread).
     pub by_process: bool,
 }
 
 impl Handle {
-    /// How a port's queue pairs are bound to sets of counters; `None` if this kernel or driver has none.
+    /// Returns how a port's queue pairs are bound to counter sets; `None` if this kernel or driver does not support them.
     ///
-    /// That the kernel is to bind says nothing of whether it can: a driver that cannot refuses in silence.
+    /// The mode does not show whether the kernel can bind: a driver without support refuses without an error.
     ///
     /// # Errors
     /// [`Error::NoSuchDevice`] if the device is not visible in the handle's namespace.
     ///
     /// # Kernel
-    /// `RDMA_NLDEV_CMD_STAT_GET` with `RDMA_NLDEV_ATTR_STAT_RES` and `RDMA_NLDEV_ATTR_STAT_MODE`, since 5.3. No command to the
-    /// card's firmware.
+    /// `RDMA_NLDEV_CMD_STAT_GET` with `RDMA_NLDEV_ATTR_STAT_RES` and `RDMA_NLDEV_ATTR_STAT_MODE`, since 5.3. Without a
+    /// firmware command.
     #[doc(alias = "rdma statistic qp mode")]
     pub fn counter_mode(&self, device: &Device, port: u32) -> Result<Option<CounterMode>, Error> {
-        let asked = vec![
+        let request = vec![
             NldevAttribute::DevIndex(device.index),
             NldevAttribute::PortIndex(port),
             NldevAttribute::StatRes(ResourceKind::QueuePair.number().into()),
-            NldevAttribute::StatMode(0), // any: that it is there asks for the mode
+            NldevAttribute::StatMode(0), // any value: its presence requests the mode
         ];
         let object = format_args!("counter mode of RDMA device {}, port {port}", device.name);
-        match self.get("read", &object, message(NldevCommand::StatGet, asked)) {
-            Ok(answer) => Ok(CounterMode::read(&attributes(answer))),
+        match self.get("read", &object, message(NldevCommand::StatGet, request)) {
+            Ok(reply) => Ok(CounterMode::read(&attributes(reply))),
             Err(error) => match error.errno() {
-                Some(Errno::EINVAL | Errno::EOPNOTSUPP) => untold(self, device),
+                Some(Errno::EINVAL | Errno::EOPNOTSUPP) => unsupported(self, device),
                 Some(Errno::ENODEV) => Err(gone(device)),
                 _ => Err(error.into()),
             },
@@ -53,7 +53,7 @@ impl Handle {
 }
 
 impl CounterMode {
-    /// The mode that an answer tells of; `None` if it tells of none.
+    /// Reads the mode in a reply; `None` if it has none.
     fn read(attributes: &[NldevAttribute]) -> Option<Self> {
         const BY_TYPE: u32 = 1;
         const BY_PROCESS: u32 = 2;
@@ -75,7 +75,7 @@ mod tests {
     use NldevAttribute::{StatAutoModeMask, StatMode};
 
     #[test]
-    fn a_mode_says_by_what_the_kernel_binds() {
+    fn a_mode_has_the_criteria_of_the_kernel() {
         let by_both = CounterMode { bind: BindMode::Auto, by_type: true, by_process: true };
         assert_eq!(CounterMode::read(&[StatMode(1), StatAutoModeMask(3)]), Some(by_both));
         assert_eq!(

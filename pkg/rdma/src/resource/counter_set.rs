@@ -1,59 +1,60 @@
-//! Sets of hardware counters that are bound to queue pairs.
+//! Counter sets: hardware counters that are bound to queue pairs.
 
 use netlink_packet_rdma::{HwCounter, NldevAttribute, NldevCommand, ResourceAttribute, ResourceKind};
 
 use super::{QpType, ResourceOwner, ResourceQuery};
 use crate::{Device, Error, Handle};
 
-/// A set of hardware counters that counts for some queue pairs of a port only.
+/// A set of hardware counters that only counts for some queue pairs of a port.
 ///
-/// It ends with its last queue pair; the port's own counters then keep what it counted.
+/// It is deleted with its last queue pair; its values are then added to the port's own counters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CounterSet {
-    /// Its number.
+    /// The number of the set.
     pub id: u32,
-    /// Its port, from 1.
+    /// The number of its port, from 1.
     pub port: Option<u32>,
-    /// Who binds queue pairs to it.
+    /// Whether the kernel or an operator binds queue pairs to it.
     pub mode: BindMode,
-    /// The type that all its queue pairs have, if the kernel binds by type.
+    /// The type of all its queue pairs, if the kernel binds by type.
     pub kind: Option<QpType>,
-    /// The thread that made all its queue pairs, if the kernel binds by process. It binds by thread.
+    /// The thread that created all its queue pairs, if the kernel binds by process (in fact by thread).
     pub owner: ResourceOwner,
     /// The numbers of its queue pairs.
     pub queue_pairs: Vec<u32>,
-    /// Its counters, in the driver's order.
+    /// The counters, in the driver's order.
     pub counters: Vec<HwCounter>,
 }
 
-/// Who binds queue pairs to sets of counters.
+/// How queue pairs are bound to counter sets (`RDMA_COUNTER_MODE_`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[doc(alias = "rdma_nl_counter_mode")]
 pub enum BindMode {
-    /// Nobody.
+    /// Queue pairs are not bound.
     None,
-    /// The kernel: each new queue pair, by its type or its thread.
+    /// The kernel binds each new queue pair, by its type or its thread.
     Auto,
-    /// An operator.
+    /// An operator binds queue pairs.
     Manual,
-    /// A mode this crate does not know.
+    /// A mode unknown to this crate.
     Other(u32),
 }
 
 impl Handle {
-    /// The sets of counters of a device; empty also if its driver has none, `None` if this kernel does not tell.
+    /// Returns the counter sets of a device; empty also if its driver has none, `None` if this kernel does not report
+    /// them.
     ///
     /// # Errors
     /// [`Error::NoSuchDevice`] if the device is not visible in the handle's namespace; [`netlink::Error::Endless`]
-    /// if a set has more queue pairs than an answer has room for, some 2,600: the handle cannot be used any more.
+    /// if a set has more queue pairs than fit into a reply, about 2,600: then the handle cannot be used any more.
     ///
     /// # Kernel
-    /// `RDMA_NLDEV_CMD_STAT_GET` as a dump, with `RDMA_NLDEV_ATTR_STAT_RES`, since 5.3. Each set costs the card's
-    /// firmware a command.
+    /// `RDMA_NLDEV_CMD_STAT_GET` as a dump, with `RDMA_NLDEV_ATTR_STAT_RES`, since 5.3. Each set needs a firmware
+    /// command.
     #[doc(alias = "rdma statistic qp show")]
     pub fn counter_sets(&self, device: &Device) -> Result<Option<Vec<CounterSet>>, Error> {
         const LIST: ResourceQuery = ResourceQuery {
-            what: "sets of counters",
+            what: "counter sets",
             command: NldevCommand::StatGet,
             kind: ResourceKind::CounterSet,
         };
@@ -63,7 +64,7 @@ impl Handle {
 }
 
 impl CounterSet {
-    /// The set that an entry tells of; `None` without a number.
+    /// Reads the set in an entry; `None` without a number.
     pub fn read(entry: Vec<ResourceAttribute>) -> Option<Self> {
         let owner = ResourceOwner::of(&entry);
         let (mut id, mut port, mut mode, mut kind) = (None, None, BindMode::None, None);
@@ -74,7 +75,7 @@ impl CounterSet {
                 ResourceAttribute::PortIndex(v) => port = Some(v),
                 ResourceAttribute::StatMode(v) => mode = v.into(),
                 ResourceAttribute::Type(v) => kind = Some(v.into()),
-                // The kernel sends numbers here, never ranges, whose length nothing would bound.
+                // The kernel sends single numbers here, never ranges, whose length would not be limited.
                 ResourceAttribute::QueuePairs(v) => {
                     queue_pairs = v.into_iter().map(|one| one.first).collect()
                 }

@@ -1,4 +1,4 @@
-//! How many objects devices have in use.
+//! The number of resources that devices have in use.
 
 use netlink_packet_rdma::{NldevAttribute, NldevCommand};
 use nix::errno::Errno;
@@ -8,14 +8,14 @@ use crate::{
     handle::{attributes, message},
 };
 
-/// How many objects of each kind a device has in use. A kind that the kernel does not tell is `None`.
+/// The number of resources of each kind that a device has in use. A kind that the kernel does not report is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResourceCounts {
-    /// The device's number.
+    /// The device's index.
     pub device: u32,
-    /// The device's name.
+    /// The device's name, such as `mlx5_3`.
     pub device_name: String,
-    /// Queue pairs; each port of a device in use has at least one, the kernel's own.
+    /// Queue pairs; each port of a device in use has at least one of the kernel.
     pub qp: Option<u64>,
     /// Completion queues.
     pub cq: Option<u64>,
@@ -29,49 +29,49 @@ pub struct ResourceCounts {
     pub srq: Option<u64>,
     /// Connection manager IDs.
     pub cm_id: Option<u64>,
-    /// Kinds that a newer kernel tells, under its names.
+    /// Kinds of newer kernels, with the kernel's names.
     pub other: Vec<(String, u64)>,
 }
 
 impl Handle {
-    /// What is in use on each device that is visible in the handle's namespace.
+    /// Returns the counts of each device that is visible in the handle's namespace.
     ///
     /// # Errors
     /// [`Error::Netlink`].
     ///
     /// # Kernel
-    /// `RDMA_NLDEV_CMD_RES_GET` as a dump; `RDMA_NLDEV_ATTR_RES_SUMMARY` in the answers.
+    /// `RDMA_NLDEV_CMD_RES_GET` as a dump; `RDMA_NLDEV_ATTR_RES_SUMMARY` in the replies.
     #[doc(alias = "rdma resource show")]
     pub fn resource_counts(&self) -> Result<Vec<ResourceCounts>, Error> {
         let request = message(NldevCommand::ResGet, Vec::new());
-        Ok(self.dump("count", &"RDMA resources", request, |found: &mut Vec<ResourceCounts>, answer| {
-            found.extend(ResourceCounts::read(attributes(answer)));
+        Ok(self.dump("count", &"RDMA resources", request, |found: &mut Vec<ResourceCounts>, reply| {
+            found.extend(ResourceCounts::read(attributes(reply)));
         })?)
     }
 
-    /// What is in use on one device.
+    /// Returns the counts of one device.
     ///
     /// # Errors
     /// [`Error::NoSuchDevice`] if it is not visible in the handle's namespace.
     ///
     /// # Kernel
-    /// `RDMA_NLDEV_CMD_RES_GET` with `RDMA_NLDEV_ATTR_DEV_INDEX`. For some devices this costs less than the list of all: for
-    /// that the kernel looks at every device of the node, whoever may see it.
+    /// `RDMA_NLDEV_CMD_RES_GET` with `RDMA_NLDEV_ATTR_DEV_INDEX`. For a few devices this is cheaper than a dump, for which the
+    /// kernel visits every device of the node, including those of other namespaces.
     #[doc(alias = "rdma resource show")]
     pub fn resource_counts_of(&self, device: &Device) -> Result<ResourceCounts, Error> {
         let request = message(NldevCommand::ResGet, vec![NldevAttribute::DevIndex(device.index)]);
         let object = format_args!("resources of RDMA device {}", device.name);
         let missing = || Error::NoSuchDevice { device: device.name.clone() };
-        let answer = self.get_at_once("count", &object, request).map_err(|error| match error.errno() {
+        let reply = self.get_at_once("count", &object, request).map_err(|error| match error.errno() {
             Some(Errno::EINVAL) => missing(),
             _ => error.into(),
         })?;
-        ResourceCounts::read(attributes(answer)).ok_or_else(missing)
+        ResourceCounts::read(attributes(reply)).ok_or_else(missing)
     }
 }
 
 impl ResourceCounts {
-    /// The counts that an answer tells; `None` if it names no device.
+    /// Reads the counts in a reply; `None` if it has no device.
     pub fn read(attributes: Vec<NldevAttribute>) -> Option<Self> {
         let (mut device, mut device_name, mut counts) = (None, None, Self::default());
         for attribute in attributes {
@@ -88,7 +88,7 @@ impl ResourceCounts {
     }
 
     fn set_count(&mut self, name: String, count: u64) {
-        let place = match name.as_str() {
+        let field = match name.as_str() {
             "qp" => &mut self.qp,
             "cq" => &mut self.cq,
             "mr" => &mut self.mr,
@@ -98,7 +98,7 @@ impl ResourceCounts {
             "cm_id" => &mut self.cm_id,
             _ => return self.other.push((name, count)),
         };
-        *place = Some(count);
+        *field = Some(count);
     }
 }
 
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_that_is_not_told_is_not_zero_and_an_unknown_one_is_kept() {
+    fn a_missing_kind_is_not_zero_and_an_unknown_one_is_kept() {
         let count = |name: &str, count| ResourceCount { name: name.into(), count };
         let summary = NldevAttribute::ResSummary(vec![count("qp", 3), count("dmah", 4), count("cm_id", 0)]);
         let device = [NldevAttribute::DevIndex(2), NldevAttribute::DevName("mlx5_2".into())];
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_a_device_counts_nothing() {
+    fn a_reply_without_a_device_has_no_counts() {
         assert_eq!(ResourceCounts::read(vec![NldevAttribute::DevIndex(2)]), None);
     }
 }

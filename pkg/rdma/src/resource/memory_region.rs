@@ -5,21 +5,21 @@ use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
 use super::{ResourceOwner, ResourceQuery};
 use crate::{Device, Error, Handle};
 
-/// A memory region: memory that the card may read or write. It is pinned, unless the card can page.
+/// A memory region: memory that the card may read or write. It is pinned, unless the card supports on-demand paging.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryRegion {
-    /// Its number.
+    /// The number of the memory region.
     pub number: u32,
-    /// Its length in bytes. Regions may overlap, and one that spans all memory says so.
+    /// The length in bytes. Regions may overlap, and one may span the whole address space.
     pub length: Option<u64>,
-    /// The protection domain it belongs to: not told of the kernel's own.
+    /// The number of its protection domain; `None` for resources of the kernel.
     pub protection_domain: Option<u32>,
-    /// Who made it.
+    /// The thread or the part of the kernel that created it.
     pub owner: ResourceOwner,
 }
 
 impl Handle {
-    /// The memory regions of a device; `None` if this kernel does not tell.
+    /// Returns the memory regions of a device; `None` if this kernel does not report them.
     ///
     /// # Errors
     /// [`Error::NoSuchDevice`] if the device is not visible in the handle's namespace.
@@ -38,7 +38,7 @@ impl Handle {
 }
 
 impl MemoryRegion {
-    /// The memory region that an entry tells of; `None` without a number.
+    /// Reads the memory region in an entry; `None` without a number.
     pub fn read(entry: Vec<ResourceAttribute>) -> Option<Self> {
         let owner = ResourceOwner::of(&entry);
         let (mut number, mut length, mut protection_domain) = (None, None, None);
@@ -60,7 +60,7 @@ mod tests {
     use ResourceAttribute::*;
 
     #[test]
-    fn a_memory_region_says_its_length() {
+    fn a_memory_region_has_a_length() {
         let entry = vec![Mrn(6), MrLen(1 << 40), Pdn(3), Pid(304)];
         let expected = MemoryRegion {
             number: 6,

@@ -1,12 +1,12 @@
-//! What is in use on a device, and by whom: queue pairs, memory regions and the rest.
+//! The resources of devices and their owners: queue pairs, memory regions and others, as in rdma-resource(8).
 //!
-//! The kernel tracks every object of every device. All of it can be read by any user, but for keys.
+//! The kernel tracks every resource of every device. Any user can read all of their attributes, except keys.
 //!
-//! Whose an object is ([`ResourceOwner`]) is told by the number of a *thread*, as the reader's PID namespace numbers it:
-//! a reader in a container sees nobody of other containers, and an object outlives the thread that made it. A
-//! queue pair's owner is then found by its protection domain, and that one's by its context.
+//! The owner of a resource ([`ResourceOwner`]) is a *thread*, by its ID in the reader's PID namespace: a reader in a
+//! container does not see the owners in other containers, and a resource may outlive the thread that created it. The
+//! owner of a queue pair is then found by its protection domain, and that one's by its context.
 //!
-//! Every list is `None` if the kernel, or the device's driver, does not tell that kind of object.
+//! Every list is `None` if the kernel, or the device's driver, does not report that kind of resource.
 
 mod address;
 mod cm_id;
@@ -44,16 +44,16 @@ use crate::{
     handle::{attributes, message},
 };
 
-/// What to ask for, and what the answer's tables are.
+/// The dump request of one kind of resource.
 struct ResourceQuery {
-    /// For messages, like `queue pairs`.
+    /// The name of the kind for error messages, such as `queue pairs`.
     what: &'static str,
     command: NldevCommand,
     kind: ResourceKind,
 }
 
 impl ResourceQuery {
-    /// All objects of a device, each read by `read`; `None` if this kernel or driver does not tell.
+    /// Returns all resources of a device, each decoded by `read`; `None` if this kernel or driver does not report them.
     fn of<T>(
         &self,
         rdma: &Handle,
@@ -61,15 +61,16 @@ impl ResourceQuery {
         more: Option<NldevAttribute>,
         read: fn(Vec<ResourceAttribute>) -> Option<T>,
     ) -> Result<Option<Vec<T>>, Error> {
-        let asked = [NldevAttribute::DevIndex(device.index)].into_iter().chain(more).collect();
+        let request = [NldevAttribute::DevIndex(device.index)].into_iter().chain(more).collect();
         let object = format!("{} of RDMA device {}", self.what, device.name);
-        let found = rdma.dump("list", &object, message(self.command, asked), |found: &mut Vec<T>, answer| {
-            found.extend(self.entries(attributes(answer)).filter_map(read));
-        });
+        let found =
+            rdma.dump("list", &object, message(self.command, request), |found: &mut Vec<T>, reply| {
+                found.extend(self.entries(attributes(reply)).filter_map(read));
+            });
         match found {
             Ok(found) => Ok(Some(found)),
             Err(error) => match error.errno() {
-                Some(Errno::EINVAL | Errno::EOPNOTSUPP) => untold(rdma, device),
+                Some(Errno::EINVAL | Errno::EOPNOTSUPP) => unsupported(rdma, device),
                 Some(Errno::ENODEV) => Err(gone(device)),
                 _ => Err(error.into()),
             },
@@ -86,8 +87,8 @@ impl ResourceQuery {
     }
 }
 
-/// `EINVAL` is the kernel's word for a command it does not know, and for a device that is not there.
-fn untold<T>(rdma: &Handle, device: &Device) -> Result<Option<T>, Error> {
+/// Returns `None`, or the error if the device is gone: `EINVAL` means either an unknown command or a missing device.
+fn unsupported<T>(rdma: &Handle, device: &Device) -> Result<Option<T>, Error> {
     if rdma.devices()?.iter().any(|other| other.index == device.index) { Ok(None) } else { Err(gone(device)) }
 }
 

@@ -1,20 +1,20 @@
-//! Whose an object is.
+//! The owner of a resource.
 
 use netlink_packet_rdma::ResourceAttribute;
 
-/// Who made an object.
+/// The thread or the part of the kernel that created a resource.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ResourceOwner {
-    /// The *thread* of this number in the reader's PID namespace; `/proc/<number>` leads to its process.
+    /// A *thread*, by its ID in the reader's PID namespace; `/proc/<id>` shows its process.
     Process(u32),
-    /// A part of the kernel, by its name, like `ib_core`.
+    /// A part of the kernel, by its name, such as `ib_core`.
     Kernel(String),
-    /// The thread is not in the reader's PID namespace, or has ended: its process may live, and use the object.
+    /// The thread is not in the reader's PID namespace, or has ended. Its process may still run and use the resource.
     Unknown,
 }
 
 impl ResourceOwner {
-    /// The owner that an entry tells. A thread that has ended may be told as number 0.
+    /// Reads the owner in an entry. The kernel may report a thread that has ended as 0.
     pub(super) fn of(entry: &[ResourceAttribute]) -> Self {
         let owner = entry.iter().find_map(|attribute| match attribute {
             ResourceAttribute::Pid(thread) if *thread != 0 => Some(Self::Process(*thread)),
@@ -31,7 +31,7 @@ mod tests {
     use ResourceAttribute::{KernName, Lqpn, Pid};
 
     #[test]
-    fn an_owner_is_a_thread_or_the_kernel_or_not_told() {
+    fn an_owner_is_a_thread_or_the_kernel_or_unknown() {
         assert_eq!(ResourceOwner::of(&[Lqpn(1), Pid(304)]), ResourceOwner::Process(304));
         assert_eq!(ResourceOwner::of(&[KernName("ib_core".into())]), ResourceOwner::Kernel("ib_core".into()));
         assert_eq!(ResourceOwner::of(&[Lqpn(1)]), ResourceOwner::Unknown);

@@ -5,21 +5,21 @@ use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
 use super::{ResourceOwner, ResourceQuery};
 use crate::{Device, Error, Handle};
 
-/// A protection domain: queue pairs and memory regions that may use each other.
+/// A protection domain: a group of queue pairs and memory regions that may use each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProtectionDomain {
-    /// Its number.
+    /// The number of the protection domain.
     pub number: u32,
-    /// How many objects use it.
+    /// The number of resources that use it.
     pub users: Option<u64>,
-    /// The user context it belongs to: not told of the kernel's own.
+    /// The number of its user context; `None` for resources of the kernel.
     pub context: Option<u32>,
-    /// Who made it.
+    /// The thread or the part of the kernel that created it.
     pub owner: ResourceOwner,
 }
 
 impl Handle {
-    /// The protection domains of a device; `None` if this kernel does not tell.
+    /// Returns the protection domains of a device; `None` if this kernel does not report them.
     ///
     /// # Errors
     /// [`Error::NoSuchDevice`] if the device is not visible in the handle's namespace.
@@ -38,7 +38,7 @@ impl Handle {
 }
 
 impl ProtectionDomain {
-    /// The protection domain that an entry tells of; `None` without a number.
+    /// Reads the protection domain in an entry; `None` without a number.
     pub fn read(entry: Vec<ResourceAttribute>) -> Option<Self> {
         let owner = ResourceOwner::of(&entry);
         let (mut number, mut users, mut context) = (None, None, None);
@@ -60,7 +60,7 @@ mod tests {
     use ResourceAttribute::*;
 
     #[test]
-    fn a_protection_domain_leads_to_its_context() {
+    fn a_protection_domain_has_a_context() {
         let entry = vec![Pdn(3), UseCnt(4), Ctxn(2)];
         let expected =
             ProtectionDomain { number: 3, users: Some(4), context: Some(2), owner: ResourceOwner::Unknown };

@@ -5,40 +5,40 @@ use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
 use super::{QpState, QpType, ResourceOwner, ResourceQuery};
 use crate::{Device, Error, Handle};
 
-/// A queue pair: one end of a connection, or of none.
+/// A queue pair: one end of a connection, or a connectionless endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuePair {
-    /// Its number; the kernel's own 1 may be there once for each port.
+    /// The number of the queue pair. The kernel's number 1 may exist once for each port.
     pub number: u32,
-    /// Its port, from 1; not before it is initialised, and not every kernel tells.
+    /// The number of its port, from 1; `None` before it is initialised, and with some kernels.
     pub port: Option<u32>,
-    /// Its transport.
+    /// The transport.
     pub kind: QpType,
-    /// The driver's own name for its transport, like `DCT`. Linux 6.11 and newer tell.
+    /// The driver's own name of the transport, such as `DCT`; since Linux 6.11.
     pub subtype: Option<String>,
-    /// Its state.
+    /// The state.
     pub state: QpState,
-    /// Who made it.
+    /// The thread or the part of the kernel that created it.
     pub owner: ResourceOwner,
-    /// Its protection domain: not told of the kernel's own.
+    /// The number of its protection domain; `None` for resources of the kernel.
     pub protection_domain: Option<u32>,
-    /// The number of the queue pair it is connected to: only RC and UC.
+    /// The number of the remote queue pair; only RC and UC.
     pub remote_number: Option<u32>,
-    /// The number of the next packet to be sent, modulo 2^24. What it is worth depends on the driver.
+    /// The sequence number of the next packet to send, modulo 2^24. Its accuracy depends on the driver.
     pub send_psn: Option<u32>,
-    /// The number of the next packet to be received, modulo 2^24: only RC and UC.
+    /// The sequence number of the next packet to receive, modulo 2^24; only RC and UC.
     pub receive_psn: Option<u32>,
 }
 
 impl Handle {
-    /// The queue pairs of a device; `None` if this kernel does not tell.
+    /// Returns the queue pairs of a device; `None` if this kernel does not report them.
     ///
     /// # Errors
     /// [`Error::NoSuchDevice`] if the device is not visible in the handle's namespace.
     ///
     /// # Kernel
-    /// `RDMA_NLDEV_CMD_RES_QP_GET` as a dump, since 4.16. The driver is asked for each queue pair's state: with mlx5
-    /// that is a command to the firmware for each.
+    /// `RDMA_NLDEV_CMD_RES_QP_GET` as a dump, since 4.16. The kernel queries the driver for each queue pair's state: mlx5
+    /// needs a firmware command for each.
     #[doc(alias = "rdma resource show qp")]
     pub fn queue_pairs(&self, device: &Device) -> Result<Option<Vec<QueuePair>>, Error> {
         const LIST: ResourceQuery = ResourceQuery {
@@ -51,7 +51,7 @@ impl Handle {
 }
 
 impl QueuePair {
-    /// The queue pair that an entry tells of; `None` without a number, a type or a state.
+    /// Reads the queue pair in an entry; `None` without a number, a type or a state.
     pub fn read(entry: Vec<ResourceAttribute>) -> Option<Self> {
         let owner = ResourceOwner::of(&entry);
         let (mut number, mut kind, mut state) = (None, None, None);
@@ -85,7 +85,7 @@ impl QueuePair {
         })
     }
 
-    /// The name of its transport: the driver's own if there is one, in lower case, like `rc` or `dct`.
+    /// Returns the name of the transport in lower case, such as `rc`, or the driver's own name, such as `dct`.
     pub fn transport(&self) -> String {
         match &self.subtype {
             Some(subtype) if self.kind == QpType::Driver => subtype.to_ascii_lowercase(),
@@ -100,7 +100,7 @@ mod tests {
     use ResourceAttribute::*;
 
     #[test]
-    fn a_connected_queue_pair_says_all_of_itself() {
+    fn a_connected_queue_pair_has_every_attribute() {
         let entry =
             vec![PortIndex(1), Lqpn(17), Pdn(3), Pid(304), Rqpn(18), RqPsn(7), SqPsn(9), Type(2), State(3)];
         let expected = QueuePair {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_without_number_type_or_state_is_no_queue_pair() {
+    fn an_entry_without_number_type_or_state_is_not_a_queue_pair() {
         let whole = [Lqpn(2), Type(2), State(0)];
         for left_out in 0..whole.len() {
             let mut entry = whole.to_vec();

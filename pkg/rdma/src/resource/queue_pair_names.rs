@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-/// A queue pair's transport. Prints as `rdma resource` does, in lower case.
+/// The transport of a queue pair. Its text is that of `rdma resource`, in lower case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[doc(alias = "ib_qp_type")]
 pub enum QpType {
     /// Subnet management, queue pair 0.
     Smi,
-    /// General services, queue pair 1: the kernel's, for connection management.
+    /// General services, queue pair 1, which the kernel uses for connection management.
     Gsi,
     /// Reliable connection.
     Rc,
@@ -26,17 +26,17 @@ pub enum QpType {
     XrcIni,
     /// Extended reliable connection, the target's end.
     XrcTgt,
-    /// The driver's own: DCI and DCT of mlx5, SRD of efa.
+    /// A transport of the driver: DCI and DCT of mlx5, SRD of efa.
     Driver,
-    /// A type this crate does not know.
+    /// A type unknown to this crate.
     Other(u8),
 }
 
-/// A queue pair's state. Prints as `rdma resource` does, in lower case.
+/// The state of a queue pair. Its text is that of `rdma resource`, in lower case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[doc(alias = "ib_qp_state")]
 pub enum QpState {
-    /// Just made.
+    /// Newly created, or reset.
     Reset,
     /// Initialised: receives can be posted.
     Init,
@@ -44,13 +44,13 @@ pub enum QpState {
     Rtr,
     /// Ready to send.
     Rts,
-    /// Send queue being drained.
+    /// The send queue is being drained.
     Sqd,
-    /// Error of the send queue.
+    /// The send queue is in error.
     Sqe,
-    /// Error.
+    /// The queue pair is in error.
     Err,
-    /// A state this crate does not know.
+    /// A state unknown to this crate.
     Other(u8),
 }
 

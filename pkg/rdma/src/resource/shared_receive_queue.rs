@@ -8,36 +8,36 @@ use crate::{Device, Error, Handle};
 /// A receive queue that several queue pairs share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedReceiveQueue {
-    /// Its number.
+    /// The number of the shared receive queue.
     pub number: u32,
-    /// What it is for.
+    /// The type of the queue.
     pub kind: Option<SrqType>,
-    /// The protection domain it belongs to.
+    /// The number of its protection domain.
     pub protection_domain: Option<u32>,
-    /// Its completion queue: only XRC and tag matching have one.
+    /// The number of its completion queue, which only XRC and tag matching have.
     pub completion_queue: Option<u32>,
     /// The queue pairs that use it.
     pub queue_pairs: Vec<QueuePairRange>,
-    /// Who made it.
+    /// The thread or the part of the kernel that created it.
     pub owner: ResourceOwner,
 }
 
-/// What a shared receive queue is for.
+/// The type of a shared receive queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[doc(alias = "ib_srq_type")]
 pub enum SrqType {
-    /// Queue pairs of any kind.
+    /// `IB_SRQT_BASIC`: for queue pairs of any type.
     Basic,
-    /// Extended reliable connections.
+    /// `IB_SRQT_XRC`: for extended reliable connections.
     Xrc,
-    /// Tag matching.
+    /// `IB_SRQT_TM`: with tag matching.
     TagMatching,
-    /// A kind this crate does not know.
+    /// A type unknown to this crate.
     Other(u8),
 }
 
 impl Handle {
-    /// The shared receive queues of a device; `None` if this kernel does not tell.
+    /// Returns the shared receive queues of a device; `None` if this kernel does not report them.
     ///
     /// # Errors
     /// [`Error::NoSuchDevice`] if the device is not visible in the handle's namespace.
@@ -56,7 +56,7 @@ impl Handle {
 }
 
 impl SharedReceiveQueue {
-    /// The shared receive queue that an entry tells of; `None` without a number.
+    /// Reads the shared receive queue in an entry; `None` without a number.
     pub fn read(entry: Vec<ResourceAttribute>) -> Option<Self> {
         let owner = ResourceOwner::of(&entry);
         let (mut number, mut kind, mut queue_pairs) = (None, None, Vec::new());
@@ -92,7 +92,7 @@ mod tests {
     use ResourceAttribute::*;
 
     #[test]
-    fn a_shared_receive_queue_says_who_shares_it() {
+    fn a_shared_receive_queue_lists_its_queue_pairs() {
         let shared = vec![QueuePairRange { first: 17, last: 20 }];
         let entry = vec![Srqn(1), Pid(304), Type(1), Pdn(3), Cqn(5), QueuePairs(shared.clone())];
         let expected = SharedReceiveQueue {
