@@ -192,7 +192,7 @@ impl Drop for Daemon {
     }
 }
 
-/// Where it serves, and where it tells of its health.
+/// The address of its metrics, and the address of its health.
 fn said_addresses(log: &str) -> Option<(SocketAddr, SocketAddr)> {
     let line = log.lines().find(|line| line.contains("serving"))?;
     let of = |name: &str| line.split(name).nth(1)?.split_whitespace().next()?.parse().ok();

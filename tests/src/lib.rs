@@ -19,7 +19,7 @@
 //! [`reference`](mod@reference) is the metrics reference as data.
 //!
 //! For metrics: the [`daemon`] and its [`scrape`], a software device with queue pairs ([`rxe`]), pods as the kubelet
-//! leaves them on a node ([`kube_pod`]) and as an API server tells of them ([`api_server`]), and [`prometheus`] with what
+//! leaves them on a node ([`kube_pod`]) and as an API server lists them ([`api_server`]), and [`prometheus`] with what
 //! it is asked: the [`dashboard`]s and other files of [`conf`].
 //!
 //! Beside them, packages of their own: `faults`, `fuzz` and `soak`. `tests/invariants.md`, `tests/defects.md` and

@@ -11,7 +11,7 @@ use std::{
 use serde_json::{Value, json};
 use testkit::{Call, Observe, TestNode, wait_until};
 
-/// One test at a time has the machine, also when somebody forgets `--test-threads=1`.
+/// One test at a time has the machine, also without `--test-threads=1`.
 static ONE: Mutex<()> = Mutex::new(());
 
 /// The machine in one of the two RDMA modes.
@@ -22,7 +22,7 @@ pub struct LabMachine {
     _one: MutexGuard<'static, ()>,
 }
 
-/// A VF at home.
+/// A VF on the host.
 #[derive(Debug, Clone)]
 pub struct LabVf {
     /// Its PF's link.
@@ -31,9 +31,9 @@ pub struct LabVf {
     pub index: usize,
     /// Its PCI address.
     pub pci: String,
-    /// Its link; empty if it is not at home.
+    /// Its link; empty if it is not on the host.
     pub link: String,
-    /// Its RDMA device; empty if it is not at home.
+    /// Its RDMA device; empty if it is not on the host.
     pub rdma: String,
 }
 

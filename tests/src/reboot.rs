@@ -40,7 +40,7 @@ fn age_below(dir: &Path, now: &str) -> usize {
         if path.is_dir() && !path.is_symlink() {
             aged += age_below(&path, now);
         } else if path.is_file() && !path.is_symlink() {
-            // A map of addresses is no text, and tells of no boot.
+            // A map of addresses is binary, and contains no boot ID.
             let Ok(text) = fs::read_to_string(&path) else { continue };
             aged += usize::from(text.contains(now));
             fs::write(&path, text.replace(now, FORMER)).unwrap();

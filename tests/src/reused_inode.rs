@@ -18,7 +18,7 @@ pub fn number(pod: &TestPod) -> u64 {
 }
 
 /// A new pod whose namespace has the number of one that has died. The kernel gives the lowest that is free; other tests
-/// that make namespaces may be faster, and give it back.
+/// that make namespaces may be faster, and release it.
 ///
 /// # Panics
 /// If it does not come again.

@@ -151,7 +151,28 @@ impl CommandError {
             Self::Install(installer::Error::InUse { .. } | installer::Error::Downgrade { .. }) => {
                 CommandExit::Refused
             }
-            _ => CommandExit::Failed,
+            // No `_`: a new error must be given its exit status here.
+            Self::Rdma(_)
+            | Self::PodMap(_)
+            | Self::CannotJudge(_)
+            | Self::Gc(_)
+            | Self::Bundle(_)
+            | Self::NoNodeFile { .. }
+            | Self::Inventory(_)
+            | Self::Tune(_)
+            | Self::Recover(_)
+            | Self::Apply(_)
+            | Self::StateFile(_)
+            | Self::Install(_)
+            | Self::WhereAmI(_)
+            | Self::ManPage { .. }
+            | Self::Check(_)
+            | Self::Governor(_)
+            | Self::Incomparable(_)
+            | Self::NodeTwice(_)
+            | Self::Attribute(_)
+            | Self::Loopback(..)
+            | Self::Output(_) => CommandExit::Failed,
         }
     }
 }

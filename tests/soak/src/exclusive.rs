@@ -85,7 +85,7 @@ fn attach_and_detach(
     }
     ledger.returned(&container);
     if once_in(5) {
-        // Without its DEL, a device comes home only when the namespace ends.
+        // Without its DEL, a device returns to the host only when the namespace ends.
         end(tally, pod);
         return Some(chain);
     }
@@ -121,7 +121,7 @@ fn attach(place: &ExclusiveWorkers, chain: &Chain, container: &str) -> Option<Va
     answer.status.success().then_some(result)
 }
 
-/// Each worker has its VF for itself, and so many addresses that nobody need be refused.
+/// Each worker has its VF for itself, and enough addresses for all.
 fn not_refused(tally: &CallCounts, answer: &testkit::Answer) {
     if !answer.status.success() && !answer.was_killed() {
         tally.wrong(format!("an ADD was refused: {answer:?}"));

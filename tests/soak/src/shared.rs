@@ -27,13 +27,13 @@ const EXPECTED: [u64; 3] = [4, 8, 101];
 /// What the workers share.
 struct SharedWorkers {
     rail: RailNode,
-    /// `None` for the moment in which one is made anew.
+    /// `None` while a new one is created.
     pods: Vec<RwLock<Option<TestPod>>>,
     ledger: AssignedAddresses,
     tally: CallCounts,
 }
 
-/// Has so many workers call until `end`, collects once, and compares.
+/// Has this number of workers call until `end`, collects once, and compares.
 pub(crate) fn soak(workers: usize, end: Instant) -> CallCounts {
     let rail = RailNode::new();
     let pods = (0..PODS).map(|n| RwLock::new(Some(rail.node.pod(&pod_name(n))))).collect();
@@ -146,7 +146,7 @@ fn end_one_pod(place: &SharedWorkers) {
 }
 
 /// Whether two links have one address at one moment. What was seen first must still be there at the end, or it was
-/// given back and given away meanwhile.
+/// released and allocated again meanwhile.
 fn look_for_duplicates(place: &SharedWorkers) {
     let seen: Vec<(usize, String, String)> = (0..PODS).flat_map(|n| seen_in(place, n)).collect();
     for (at, (pod, link, address)) in seen.iter().enumerate() {

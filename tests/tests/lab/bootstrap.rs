@@ -149,7 +149,7 @@ fn one_file_takes_a_bare_node_to_exclusive_mode_with_fourteen_vfs_and_a_second_r
     assert_eq!(second.stdout.matches("nothing to do").count(), 3, "{}", second.stdout);
     assert_eq!(second.stderr, "");
 
-    // The same addresses after VFs were made anew.
+    // The same addresses after the VFs were created again.
     bare.apply(&WHOLE.replace("vfs: 7", "vfs: 0"), "").ended(0);
     assert_eq!(machine.rdma_devices().len(), 2);
     bare.apply(WHOLE, "").ended(0);
@@ -293,7 +293,7 @@ fn a_pf_that_the_node_depends_on_is_protected() {
 #[test]
 fn a_busy_node_gets_its_vfs_and_is_told_to_reboot_for_its_mode() {
     let bare = MachineWithoutVfs::new();
-    let _pod = bare.0.node.pod("somebody");
+    let _pod = bare.0.node.pod("other");
     let ran = bare.apply(WHOLE, "").ended(10);
     assert!(ran.stdout.contains("still shared, not exclusive"), "{ran:?}");
     assert_eq!(attribute("eth1", "sriov_numvfs"), "7");

@@ -13,7 +13,7 @@ fn call(machine: &LabMachine, vf: &LabVf, pod: &TestPod, settings: Value) -> Cal
     machine.plugin("sriov", &conf).pod(pod)
 }
 
-/// So many refusals of each kind, by the VF's own driver.
+/// The number of refusals of each kind, by the VF's own driver.
 fn refusals(machine: &LabMachine, vf: &LabVf, many: [(&str, u32); 3]) -> Vec<SimulatedSetting> {
     many.map(|(what, count)| machine.simulate(&vf.pci, &format!("refuse/{what}"), &count.to_string())).into()
 }
@@ -65,7 +65,7 @@ fn a_vf_that_was_up_at_home_is_waited_for_when_it_is_taken_up_again() {
     assert!(flags.as_array().unwrap().contains(&json!("UP")), "{flags}");
     drop(open);
     machine.node.run_ip(&format!("link set {} down", vf.link));
-    // A link that was up has a queue. One that has come home has none.
+    // A link that was up has a queue. One that has returned to the host has none.
     call.add().ok();
     call.del().done();
     drop(pod);

@@ -16,7 +16,7 @@ use silkrail_tests::{
     machine::{LabMachine, LabVf},
 };
 
-/// What is locked by whoever moves an RDMA device.
+/// The file that a process locks while it moves an RDMA device.
 const LOCK: &str = "/sys/bus/pci/drivers_probe";
 
 /// A machine whose devices have all kinds of numbers.
@@ -35,8 +35,8 @@ fn exists(name: &str) -> bool {
     Path::new("/sys/class/infiniband_verbs").join(name).exists()
 }
 
-/// All VFs anew, with numbers in order.
-fn anew(machine: &LabMachine) {
+/// Deletes and creates all VFs, so that their numbers are in order.
+fn recreate_vfs(machine: &LabMachine) {
     machine.node.run("lab-vfs", &["0", "eth0", "eth1"]);
     machine.node.run("lab-vfs", &["7", "eth0", "eth1"]);
 }
@@ -81,7 +81,7 @@ fn invariant_11_who_moves_a_device_waits_for_the_turn() {
                 let call = scope.spawn(|| rdma.verb(verb));
                 thread::sleep(Duration::from_millis(700));
                 assert!(!call.is_finished(), "{verb} did not wait for {}", lock.display());
-                assert_eq!(machine.vf("eth0", 0).rdma.is_empty(), verb == "DEL", "it has moved all the same");
+                assert_eq!(machine.vf("eth0", 0).rdma.is_empty(), verb == "DEL", "the move did not wait");
                 held.unlock().unwrap();
                 assert!(call.join().unwrap().status.success());
                 held.lock().unwrap();
@@ -167,7 +167,7 @@ fn invariant_11_a_device_that_would_lose_its_numbers_is_not_moved() {
     assert!(machine.node.snapshot().state().is_empty());
 }
 
-/// Somebody reads a device's counters, which takes so long that a move of it cannot end meanwhile: it has given its
+/// Another process reads a device's counters, which takes so long that a move of it cannot end meanwhile: it has given its
 /// numbers up and has no others yet.
 fn reads_counters(machine: &LabMachine, vf: &LabVf) -> Child {
     let port = format!("{}/1", vf.rdma);
@@ -200,7 +200,7 @@ fn invariant_11_numbers_that_somebody_took_meanwhile_fail_the_add_and_are_put_ri
     let refusal = answer.error(100);
     refusal.says(&[&vf.rdma, "and had", uverbs]);
     assert!(refusal.details.contains("restart the device plugin"), "{refusal:?}");
-    assert_eq!(machine.vf("eth0", 2).rdma, vf.rdma, "it is at home again");
+    assert_eq!(machine.vf("eth0", 2).rdma, vf.rdma, "it is on the host again");
     assert_ne!(of(&machine, &vf), before[&vf.pci]);
 
     // Who hands the device out has seen the former numbers.
@@ -208,7 +208,7 @@ fn invariant_11_numbers_that_somebody_took_meanwhile_fail_the_add_and_are_put_ri
     assert_eq!(machine.vf("eth0", 2).rdma, vf.rdma, "it has not been moved");
     machine.node.run("rdma", &["link", "delete", "rxe0"]);
     rdma.add().ok();
-    assert_eq!(machine.char_devices(), before, "it was put right");
+    assert_eq!(machine.char_devices(), before, "the numbers were restored");
     chain.del();
     assert_eq!(machine.char_devices(), before);
     assert!(machine.node.snapshot().state().is_empty());
@@ -240,9 +240,9 @@ fn invariant_11_numbers_that_changed_under_a_pod_are_told_by_check_and_by_its_de
     let again = chain.rdma().with("prevResult", &result).add().error(100);
     again.says(&[&vf.rdma, &before[0]]);
     assert!(again.details.contains("renumbered"), "{again:?}");
-    // What whoever reads that does: here the VFs are made anew, and the numbers with them.
+    // The remedy: the VFs are created again, which gives them new numbers.
     chain.del();
-    anew(&machine);
+    recreate_vfs(&machine);
     let pod = machine.node.pod("b");
     let chain = Chain::new(&machine, &machine.vf("eth1", 4), &pod, json!({}));
     chain.add();

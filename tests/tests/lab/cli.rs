@@ -49,7 +49,7 @@ fn mode_set_applies_and_persists() {
 #[test]
 fn mode_set_explains_who_is_in_the_way() {
     let machine = LabMachine::shared();
-    let pod = machine.node.pod("somebody");
+    let pod = machine.node.pod("other");
     let (code, stdout, stderr) = silkrail("mode set exclusive");
     assert_eq!(code, Some(10), "{stdout}{stderr}");
     assert!(format!("{stdout}{stderr}").contains(pod.path().to_str().unwrap()), "{stdout}{stderr}");

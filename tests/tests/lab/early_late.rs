@@ -133,7 +133,7 @@ fn invariant_1_a_vf_whose_del_never_ran_is_as_before_when_the_next_pod_gets_it()
     old.add();
     first.end();
     wait_until("the VF is home", || !machine.vf("eth1", 2).link.is_empty());
-    // Whoever manages the node's links finds a new one and makes it its own.
+    // A network manager on the node configures a new link.
     machine.node.run_ip(&format!("link set {} name strange0", machine.vf("eth1", 2).link));
     machine.node.run_ip("link set strange0 mtu 4444 up");
     machine.node.run_ip("address add 10.99.0.1/24 dev strange0");
@@ -214,7 +214,7 @@ fn a_pf_that_is_down_keeps_no_pod_from_coming_and_going() {
     fs::write("/sys/class/net/eth0/device/sriov_numvfs", "0").unwrap();
 }
 
-/// What a VF is like but for its permanent address, which igbvf makes anew whenever it is bound.
+/// What a VF is like but for its permanent address, which igbvf generates whenever it is bound.
 fn facts(machine: &LabMachine, vf: &LabVf) -> Vec<Value> {
     let link = machine.node.link(&vf.link).unwrap();
     vec![link["address"].clone(), link["mtu"].clone(), link["flags"].clone(), machine.vf_info(vf)]
@@ -299,7 +299,7 @@ fn invariant_1_an_rdma_device_to_which_the_pod_gave_no_name_of_a_file_comes_home
         drop(pod);
         machine.node.snapshot().assert_is(&before);
     }
-    // Whoever comes next finds it so, if no DEL came.
+    // The next pod finds it like this, if there was no DEL.
     let pod = machine.node.pod("a");
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     chain.add();

@@ -164,7 +164,7 @@ fn invariant_11_fourteen_pods_come_and_go_at_once_and_every_number_is_the_same()
         assert_eq!(
             machine.char_devices(),
             before,
-            "at home, round {round}: rdma first {rdma_first}, {gone:?}"
+            "on the host, round {round}: rdma first {rdma_first}, {gone:?}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! `silkrail gc` and the plugins' GC: VFs and RDMA devices that nobody gave back.
+//! `silkrail gc` and the plugins' GC: VFs and RDMA devices that were not returned.
 
 use std::fs;
 

@@ -142,7 +142,7 @@ fn upgrade_files_from_before_the_boot_are_only_removed() {
     is_as_before(&machine, &attached);
     assert!(!rdma.exists() && !sriov.exists());
 
-    // Were they of this boot, the pod would have been taken back.
+    // Were they of this boot, the pod's devices would have been reverted.
     for (file, content) in [rdma, sriov, allocation].iter().zip(&contents) {
         write(file, content);
     }

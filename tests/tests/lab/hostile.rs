@@ -11,7 +11,7 @@ use silkrail_tests::{
     machine::{LabMachine, LabVf},
 };
 
-/// What the tools tell of a link beside `ip`.
+/// What tools other than `ip` print about a link.
 fn told_by_the_driver(place: &impl Observe, link: &str) -> String {
     let mut text = String::new();
     for question in ["-k", "-g", "-c", "-l", "-x", "-n", "-a", "--show-priv-flags", ""] {
@@ -30,7 +30,7 @@ fn in_sysfs(link: &str) -> String {
         .join(" ")
 }
 
-/// A pod's link as a pod sees it, without what each pod gets anew.
+/// A pod's link as a pod sees it, without what differs between pods.
 fn in_pod(pod: &TestPod) -> String {
     let mut link = pod.link("net1").unwrap();
     let link_object = link.as_object_mut().unwrap();
@@ -68,7 +68,7 @@ impl HostilePod {
         play
     }
 
-    /// Makes the VFs anew, and looks at how a pod's link is.
+    /// Creates the VFs again, and reads the state of a pod's link.
     fn begin_anew(&mut self) {
         for vfs in ["0", "7"] {
             self.machine.node.run("lab-vfs", &[vfs, "eth1"]);
@@ -81,7 +81,7 @@ impl HostilePod {
         chain.sriov().del().done();
     }
 
-    /// Everything that is known of the VF at home.
+    /// The state of the VF on the host.
     fn at_home(&self) -> (Snapshot, String) {
         let node = &self.machine.node;
         // The kernel forgets some things only when a link is set up again: that it listens to addresses besides its own, and
@@ -125,7 +125,7 @@ impl HostilePod {
             }
         }
         if self.machine.vf(self.vf.pf, self.vf.index).link != self.vf.link {
-            return Ok(wrong + "  the VF is not at home under its name\n");
+            return Ok(wrong + "  the VF is not on the host under its name\n");
         }
         let (after, driver_after) = self.at_home();
         wrong += &after.difference(&before);
@@ -176,7 +176,7 @@ fn deleted(chain: &Chain) -> String {
     failed.map(|(plugin, answer)| format!("  {plugin} DEL: {}\n", answer.stdout)).collect()
 }
 
-/// Every so many tricks are played in the other tests than the first: one takes two seconds.
+/// One of this number of tricks is played in the other tests than the first: one takes two seconds.
 const SAMPLE: usize = 4;
 
 #[test]

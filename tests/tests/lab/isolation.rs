@@ -11,7 +11,7 @@ fn sriov(machine: &LabMachine, vf: &LabVf, pod: &TestPod, settings: &Value) -> C
     machine.plugin("sriov", &conf).pod(pod)
 }
 
-/// The pod map's one entry, as it tells of the RDMA device.
+/// The RDMA part of the pod map's only entry.
 fn entry(machine: &LabMachine) -> Value {
     let map = machine.node.state_dir().join("podmap/v1");
     let file = std::fs::read_dir(map).unwrap().next().unwrap().unwrap().path();
@@ -43,7 +43,7 @@ fn a_pod_gets_link_and_rdma_device_and_both_come_home() {
         sriov.del().done();
         sriov.del().done();
         drop(pod);
-        wait_until("all is at home", || machine.node.snapshot().difference(&before).is_empty());
+        wait_until("all devices are on the host", || machine.node.snapshot().difference(&before).is_empty());
         assert_eq!(machine.char_devices(), numbers);
     }
 }
@@ -108,7 +108,7 @@ fn who_isolates_needs_no_rdma_plugin_and_may_have_none() {
     let rdma = machine.plugin("rdma", &json!({"deviceID": vf.pci, "prevResult": result})).pod(&pod);
     rdma.add().error(7).says(&[&vf.pci, "rdmaIsolation"]);
     rdma.del().done();
-    assert_eq!(rdma_devices(&pod), [vf.rdma], "it is not that plugin's to take back");
+    assert_eq!(rdma_devices(&pod), [vf.rdma], "that plugin does not revert it");
     sriov.del().done();
     drop(pod);
     machine.node.snapshot().assert_is(&before);

@@ -141,7 +141,7 @@ fn from_an_empty_machine_to_a_working_chain_by_the_readme_alone() {
     assert!(said.contains("next: write /etc/silkrail/node.yaml"), "{said}");
     shell(mkdir);
     shell(&copy.replace("conf/", &format!("{}/", conf::path("").display())));
-    // The file names the PF of somebody else's node, and says so when it is applied.
+    // The file names the PF of another node, which `apply` reports.
     let somebody_elses =
         Command::new("/usr/local/bin/silkrail").args(["apply", "--dry-run"]).output().unwrap();
     let said = String::from_utf8(somebody_elses.stdout).unwrap();

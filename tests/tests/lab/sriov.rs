@@ -323,7 +323,7 @@ fn a_vf_that_dhcp_or_a_router_gave_an_address_is_a_pods_and_comes_home_up() {
     call.del().done();
     assert!(is_up());
 
-    // Whoever gave it one gives it another as soon as it is home.
+    // The same program gives it another address as soon as it is on the host.
     call.add().ok();
     pod.end();
     wait_until("the VF is home", || !machine.vf("eth0", 6).link.is_empty());
@@ -335,7 +335,7 @@ fn a_vf_that_dhcp_or_a_router_gave_an_address_is_a_pods_and_comes_home_up() {
     assert_eq!(machine.node.addresses(&vf.link), ["10.66.0.2/24"]);
     machine.node.run_ip(&format!("address flush dev {}", vf.link));
     machine.node.run_ip(&format!("link set {} down", vf.link));
-    // A link that was up has a queue. One that has come home has none.
+    // A link that was up has a queue. One that has returned to the host has none.
     let pod = machine.node.pod("b");
     let again = call.pod(&pod);
     again.add().ok();
@@ -353,7 +353,7 @@ fn a_vf_whose_names_are_taken_at_home_comes_home_all_the_same() {
     machine.node.run_ip(&format!("link add {} type dummy", vf.link));
     machine.node.run_ip("link add net1 type dummy");
     call.del().done();
-    assert!(!machine.vf("eth1", 5).link.is_empty(), "it is at home, under another name");
+    assert!(!machine.vf("eth1", 5).link.is_empty(), "it is on the host, under another name");
     machine.node.run_ip(&format!("link del {}", vf.link));
     machine.node.run_ip("link del net1");
     let strange = machine.vf("eth1", 5).link;

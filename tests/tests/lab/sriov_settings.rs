@@ -1,4 +1,4 @@
-//! `sriov`: a VF's settings, made and taken back.
+//! `sriov`: a VF's settings, applied and restored.
 
 use serde_json::{Value, json};
 use testkit::{Call, Observe, TestPod};

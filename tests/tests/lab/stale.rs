@@ -18,7 +18,7 @@ fn invariant_10_after_a_reboot_the_chains_state_does_no_harm() {
     let reboot = || {
         old.add();
         age(&machine.node);
-        // What died with the boot is made to: the VF is at home, and as new.
+        // What died with the boot is made to: the VF is on the host, in its initial state.
         machine.node.run_ip("netns attach home 1");
         first.run("rdma", &["dev", "set", &vf.rdma, "netns", "home"]);
         first.run_ip("link set net1 down");

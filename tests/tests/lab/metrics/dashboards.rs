@@ -101,7 +101,7 @@ impl DashboardNode {
         load.on(machine, &pci("eth0"), 1);
         load.on_card(machine, &pci("eth0"));
         let traffic = pingpong(&rxe, &web, &web);
-        // They never rest, and whoever measures is to come first.
+        // They never rest, and the measurement has priority.
         for program in &traffic {
             machine.node.run("renice", &["-n", "19", "-p", &program.pid().to_string()]);
         }

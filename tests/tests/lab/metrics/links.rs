@@ -20,7 +20,7 @@ fn link(scrape: &Scrape, device: &str) -> String {
 fn the_link_of_a_port_is_the_one_the_kernel_names_whatever_is_made_on_top() {
     let machine = LabMachine::shared();
     let node = &machine.node;
-    // Names before and behind that of the port's link, whichever way somebody looks for a MAC address.
+    // Names before and behind that of the port's link, for any order of the search for a MAC address.
     node.run_ip("link add link eth1 name a0 type vlan id 7");
     node.run_ip("link add link eth1 name z0 type macvlan mode passthru");
     let (_daemon, scrape) = scrape(&machine);

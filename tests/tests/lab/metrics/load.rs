@@ -39,7 +39,7 @@ impl Load {
         Self { growing: Vec::new(), steps: 0, constant: Vec::new() }
     }
 
-    /// A function with traffic, so many times the usual, and errors of every kind.
+    /// A function with traffic, a multiple of the usual, and errors of every kind.
     pub(super) fn on(&mut self, machine: &LabMachine, pci: &str, times: u64) {
         let port = PORT.map(|(name, step)| (format!("port_counters/{name}"), step * times));
         let link = table::TRAFFIC.map(|name| (format!("ethtool/{name}"), 1_000 * times));

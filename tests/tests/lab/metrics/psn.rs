@@ -29,7 +29,7 @@ fn signal(which: &str, programs: &[RxeProgram]) {
     }
 }
 
-/// What a pod has sent and received by packet numbers; `None` before it is told of.
+/// What a pod has sent and received by packet numbers; `None` before it is reported.
 fn packets(scrape: &Scrape, pod: &KubePod) -> Option<[f64; 2]> {
     let labels = with(pod, &[("device", DEVICE), ("port", "1"), BY_PSN]);
     let names = ["rdma_pod_transmit_packets_total", "rdma_pod_receive_packets_total"];
