@@ -1,5 +1,6 @@
 //! Counters over time: values without wraparound, and the attribution of increments to pods.
 
+mod key;
 mod pods;
 mod port;
 
@@ -8,22 +9,12 @@ use std::{
     sync::Arc,
 };
 
-use crate::{
-    Attribution, PodInfo, catalogue::Direction, counter_layout::CounterLayout, counter_values::CounterValues,
-};
+use crate::{PodInfo, catalogue::Direction, counter_layout::CounterLayout, counter_values::CounterValues};
 
+pub(crate) use key::{AccountKey, PortKey, PortUser};
 pub(crate) use port::unwrap_counter;
 
 use self::{pods::PodAccounts, port::PortHistory};
-
-/// The pod that all traffic of a port belongs to at a time, and the attribution; `None` if there is no such pod.
-pub(crate) type PortUser = Option<(Arc<PodInfo>, Attribution)>;
-
-/// A port: the device's index (rdma-netlink), and the port number; 0 stands for the device as a whole.
-pub(crate) type PortKey = (u32, u32);
-
-/// The key of an account of a pod: device name, port, attribution.
-pub(crate) type AccountKey = (String, u32, Attribution);
 
 #[derive(Debug, Default)]
 pub(crate) struct CounterHistory {

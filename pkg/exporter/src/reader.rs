@@ -32,7 +32,7 @@ use self::{port::PortReader, progress::ReadStages};
 pub(crate) struct DeviceReader {
     /// The name of the device when its files were opened.
     pub(crate) name: String,
-    facts: Arc<DeviceInfo>,
+    pub(crate) facts: Arc<DeviceInfo>,
     view: Arc<SysfsView>,
     dir: PathBuf,
     files: CounterFiles,

@@ -366,7 +366,8 @@ impl WorkQueue {
                     .complete_task(id, |state| state.output.errors.push(CollectError::at_devices(&*error)));
             }
         };
-        let progress = ReadProgress { errors, ..ReadProgress::begin(session, assignment, &reader) };
+        let progress =
+            ReadProgress { errors, ..ReadProgress::begin(session, assignment, reader.facts.clone()) };
         let progress = Arc::new(Mutex::new(progress));
         let is_awaited =
             self.lock().running.get_mut(&id).map(|running| running.progress = Some(progress.clone()));

@@ -6,82 +6,18 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use identifiers::{LinkName, MacAddr};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
-use netlink_packet_route::link::{IpVlanMode, LinkAttribute, LinkExtentMask, LinkMessage, MacVlanMode, Prop};
+use netlink_packet_route::link::{LinkAttribute, LinkExtentMask, LinkMessage, Prop};
 use rtnetlink::LinkUnspec;
 
 use self::message::is_prop_list;
 pub(crate) use self::message::read;
+pub use self::message::{ETHERNET, INFINIBAND, Link, LinkKind};
 use crate::{
-    Error, Handle, LinkSettings,
+    Error, Handle,
     handle::LinkIndexText,
     message::{DELLINK, DELLINKPROP, GETLINK, Message, NEWLINK, NEWLINKPROP},
     old_kernel::{NEW_IFINDEX, knows},
 };
-
-/// `ARPHRD_ETHER`, the [`Link::hardware`] of Ethernet.
-pub const ETHERNET: u16 = 1;
-/// `ARPHRD_INFINIBAND`, the [`Link::hardware`] of IP over InfiniBand.
-pub const INFINIBAND: u16 = 32;
-
-/// A link, as read from an `RTM_NEWLINK` message.
-#[derive(Debug, Clone)]
-pub struct Link {
-    /// The index in its namespace. It may change when the link moves.
-    pub index: u32,
-    /// The name. Invalid UTF-8 and control characters are replaced by U+FFFD.
-    pub name: String,
-    /// The alternative names (`IFLA_ALT_IFNAME`), with the same replacement.
-    pub altnames: Vec<String>,
-    /// The kind of a virtual link; `None` for a physical one.
-    pub kind: Option<LinkKind>,
-    /// The hardware type, an `ARPHRD_` number like [`ETHERNET`].
-    pub hardware: u16,
-    /// The MAC address; `None` if it does not have six bytes.
-    pub mac: Option<MacAddr>,
-    /// The permanent MAC address (`IFLA_PERM_ADDRESS`), if the driver reports it.
-    pub permanent_mac: Option<MacAddr>,
-    /// The MTU in bytes.
-    pub mtu: u32,
-    /// Whether it is administratively up (`IFF_UP`).
-    pub up: bool,
-    /// Whether it is operational (`IFF_RUNNING`).
-    pub running: bool,
-    /// The index of the parent (`IFLA_LINK`), in the parent's namespace.
-    pub parent: Option<u32>,
-    /// The index of the bond or bridge that it belongs to (`IFLA_MASTER`).
-    pub controller: Option<u32>,
-    /// The bus address of its device (`IFLA_PARENT_DEV_NAME`, since Linux 5.14): `0000:af:00.2`.
-    pub device: Option<String>,
-    /// The other settings that can be changed.
-    pub settings: LinkSettings,
-}
-
-/// The kind of a virtual link (`IFLA_INFO_KIND`), with its mode.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LinkKind {
-    /// `macvlan`, with its mode if the message has it.
-    MacVlan(Option<MacVlanMode>),
-    /// `ipvlan`, with its mode if the message has it.
-    IpVlan(Option<IpVlanMode>),
-    /// `vlan`, 802.1Q or 802.1ad.
-    Vlan,
-    /// `bond`, a bonding master.
-    Bond,
-    /// Any other kind, such as `veth`.
-    Other(String),
-}
-
-impl std::fmt::Display for LinkKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::MacVlan(_) => "macvlan",
-            Self::IpVlan(_) => "ipvlan",
-            Self::Vlan => "vlan",
-            Self::Bond => "bond",
-            Self::Other(name) => name,
-        })
-    }
-}
 
 /// The attributes of a link to create.
 #[derive(Debug)]

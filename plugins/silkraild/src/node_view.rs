@@ -7,11 +7,12 @@ mod collector;
 mod counters;
 mod device;
 mod pod;
+mod unix_time;
 
 use exporter::NodeSnapshot;
 use serde::Serialize;
 
-use self::{collector::CollectorView, device::DeviceView, pod::PodView};
+use self::{collector::CollectorView, device::DeviceView, pod::PodView, unix_time::seconds};
 
 /// The top-level object of `/api/v1/node`.
 #[derive(Debug, Serialize)]
@@ -49,11 +50,6 @@ impl From<&NodeSnapshot> for NodeView {
             pods: pod::all(report),
         }
     }
-}
-
-/// Converts a time to seconds since 1970.
-fn seconds(time: std::time::SystemTime) -> f64 {
-    time.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
 #[cfg(test)]

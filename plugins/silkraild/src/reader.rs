@@ -5,7 +5,7 @@
 
 mod process;
 
-use std::{io, process::ExitStatus, sync::Arc};
+use std::{io, sync::Arc};
 
 use tokio::{
     net::{
@@ -17,6 +17,7 @@ use tokio::{
 };
 
 use self::process::FrontendProcess;
+pub(crate) use self::process::FrontendProcessError;
 use crate::{
     channel::{SnapshotReply, SnapshotRequest, read_message, write_message},
     snapshot_source::SnapshotSource,
@@ -24,20 +25,6 @@ use crate::{
 
 /// Concurrent requests. The frontend requests each of three encodings at most twice, and whether there is a snapshot.
 const MAX_PENDING_REQUESTS: usize = 7;
-
-/// Why the reader stops serving its frontend.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum FrontendProcessError {
-    /// The frontend has logged the reason, unless it was killed.
-    #[error("the HTTP frontend has exited: {0}")]
-    Ended(ExitStatus),
-    #[error("failed to start the HTTP frontend: {0}")]
-    Start(io::Error),
-    #[error("the HTTP frontend has closed its socket but does not exit")]
-    Hangs,
-    #[error("invalid request from the HTTP frontend: {0}")]
-    Talk(io::Error),
-}
 
 /// A frontend that serves, and its first request.
 #[derive(Debug)]

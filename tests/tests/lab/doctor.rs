@@ -1,6 +1,5 @@
-//! `silkrail doctor`: faults are planted one after another, and it names exactly that one each time.
-//!
-//! What this machine cannot have (slots, firmware, InfiniBand) is planted on a tree of files: `tests/tests/doctor.rs`.
+//! `silkrail doctor`: faults are planted one at a time, and each time it reports exactly that fault. Faults that this machine
+//! cannot have (slots, firmware, InfiniBand) are planted in a tree of files: `tests/tests/doctor.rs`.
 
 use std::{
     fs,

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::AccountKey;
+use super::key::AccountKey;
 use crate::{Attribution, PodInfo, counter_values::CounterValues};
 
 /// The accounts of all pods. An account has the counters of a pod on one port.

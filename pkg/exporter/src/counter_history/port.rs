@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::PortUser;
+use super::key::PortUser;
 use crate::{
     catalogue::{CommonMetric, Direction, MetricDescriptor},
     counter_layout::{CommonSum, CounterLayout, SumComposition},

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    Attribution,
     catalogue::CommonMetric,
     counter_layout::{CounterLayouts, tests::port},
 };

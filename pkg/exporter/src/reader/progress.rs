@@ -1,16 +1,15 @@
 //! The progress of reading a device.
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
 
 use rdma::Device;
 
-use super::DeviceReader;
 use crate::{
     CollectError, Collector, CollectorSet, DeviceReading, RawCounters, collector_set::CollectorTimes,
-    netns_sockets::NetnsSockets,
+    device_info::DeviceInfo, netns_sockets::NetnsSockets,
 };
 
 /// The progress of reading a device. After a timeout the collection takes the values that were read so far.
@@ -37,13 +36,13 @@ pub(crate) struct DeviceTask {
 }
 
 impl ReadProgress {
-    pub(crate) fn begin(session: &NetnsSockets, assignment: &DeviceTask, reader: &DeviceReader) -> Self {
+    pub(crate) fn begin(session: &NetnsSockets, assignment: &DeviceTask, facts: Arc<DeviceInfo>) -> Self {
         let reading = DeviceReading {
             place: session.place.id,
             on_node: session.place.is_node(),
             pod: session.place.pod.clone(),
             device: assignment.device.clone(),
-            facts: reader.facts.clone(),
+            facts,
             ports: Vec::new(),
             counters: RawCounters::default(),
             traffic_class: None,

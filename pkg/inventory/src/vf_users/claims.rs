@@ -8,7 +8,7 @@ use netns::{LiveNetns, NetNsId};
 use podmap::Entry;
 use state::claim::{self, ClaimKind};
 
-use super::{FunctionView, VfUser};
+use super::evidence::{FunctionView, VfUser};
 use crate::{Error, NodePaths};
 
 /// The owners of VFs.

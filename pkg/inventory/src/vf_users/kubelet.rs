@@ -7,7 +7,7 @@ use kubepods::{PodNames, PodUid};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::VfUser;
+use super::evidence::VfUser;
 use crate::Error;
 
 /// The checkpoint of kubelet's device manager.

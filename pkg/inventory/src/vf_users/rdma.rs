@@ -7,7 +7,7 @@ use std::{
 
 use rdma::resource::ResourceOwner;
 
-use super::VfUser;
+use super::evidence::VfUser;
 use crate::{Error, NodePaths, pf::ProtectionReason, vf_users::user_space::process};
 
 /// The processes that have RDMA devices of the node's namespace open.

@@ -8,7 +8,7 @@ use std::{
 use identifiers::PciAddress;
 use sysfs::{Function, Sysfs};
 
-use super::VfUser;
+use super::evidence::VfUser;
 use crate::Error;
 
 /// The node's processes, to find those that have a function open.

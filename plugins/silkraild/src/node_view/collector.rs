@@ -3,7 +3,7 @@
 use exporter::NodeSnapshot;
 use serde::Serialize;
 
-use super::seconds;
+use super::unix_time::seconds;
 
 /// The status of one collector.
 #[derive(Debug, Serialize)]

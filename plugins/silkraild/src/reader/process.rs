@@ -14,7 +14,6 @@ use std::{
 use nix::sys::socket::{setsockopt, sockopt};
 use tokio::net::UnixStream;
 
-use super::FrontendProcessError;
 use crate::frontend;
 
 /// The running program, even if its file has been replaced since it was started.
@@ -25,6 +24,20 @@ const SOCKET_SEND_BUFFER: usize = 4 << 20;
 
 /// Timeout for the exit of a process that has closed its socket or was killed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Why the reader stops serving its frontend.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FrontendProcessError {
+    /// The frontend has logged the reason, unless it was killed.
+    #[error("the HTTP frontend has exited: {0}")]
+    Ended(ExitStatus),
+    #[error("failed to start the HTTP frontend: {0}")]
+    Start(io::Error),
+    #[error("the HTTP frontend has closed its socket but does not exit")]
+    Hangs,
+    #[error("invalid request from the HTTP frontend: {0}")]
+    Talk(io::Error),
+}
 
 /// The frontend process, killed on drop. It also exits on its own when its socket is closed.
 #[derive(Debug)]
