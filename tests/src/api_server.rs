@@ -1,5 +1,5 @@
-//! A fake of the Kubernetes API server: real HTTP, and as much of it as tells which workload a pod belongs to. Nothing in
-//! it changes. How owners are followed when things change or break is tried in `pkg/workloads`.
+//! A fake Kubernetes API server: HTTP, and the resources that are needed to find the workload of a pod. Its objects never
+//! change. The tests of changes and failures are in `pkg/workloads`.
 
 use std::{
     collections::BTreeMap,
@@ -16,42 +16,42 @@ use tempfile::TempDir;
 
 use crate::kube_pod::KubePod;
 
-/// An object that owns pods, or what owns them.
+/// An object that owns pods, or that owns an owner of pods.
 #[derive(Debug)]
 pub struct OwnedObject {
-    /// `apps/v1`.
+    /// API version, for example `apps/v1`.
     pub api_version: &'static str,
-    /// `Deployment`.
+    /// Kind, for example `Deployment`.
     pub kind: &'static str,
-    /// As in paths: `deployments`.
+    /// Plural name of the resource in paths, for example `deployments`.
     pub plural: &'static str,
-    /// Its namespace.
+    /// Namespace of the object.
     pub namespace: &'static str,
-    /// Its name.
+    /// Name of the object.
     pub name: &'static str,
-    /// What owns it.
+    /// The owner of the object, if any.
     pub owner: Option<&'static Self>,
 }
 
-/// The server. It answers until the test's process ends.
+/// The server. It serves until the test's process ends.
 #[derive(Debug)]
 pub struct TestApiServer {
     directory: TempDir,
 }
 
 impl TestApiServer {
-    /// One that has these pods on this node, and their workloads.
+    /// Starts a server that has these pods on this node, and their workloads.
     ///
     /// # Panics
     /// If it cannot listen.
     pub fn of(node: &str, pods: &[(&KubePod, &'static OwnedObject)]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = format!("http://{}", listener.local_addr().unwrap());
-        let answers = Arc::new(ApiReplies::of(node, pods));
+        let replies = Arc::new(ApiReplies::of(node, pods));
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let answers = answers.clone();
-                thread::spawn(move || answers.serve(stream));
+                let replies = replies.clone();
+                thread::spawn(move || replies.serve(stream));
             }
         });
         let directory = tempfile::tempdir().unwrap();
@@ -67,13 +67,13 @@ impl TestApiServer {
         Self { directory }
     }
 
-    /// The file for `KUBECONFIG`.
+    /// Returns the path for `KUBECONFIG`.
     pub fn kubeconfig(&self) -> PathBuf {
         self.directory.path().join("kubeconfig")
     }
 }
 
-/// What it says, by path.
+/// The response bodies by path.
 #[derive(Debug)]
 struct ApiReplies {
     node: String,
@@ -91,14 +91,14 @@ impl ApiReplies {
             "metadata": {"resourceVersion": "1"},
             "items": items,
         });
-        let mut answers = Self { node: node.to_owned(), objects: BTreeMap::from([(PODS.to_owned(), list)]) };
+        let mut replies = Self { node: node.to_owned(), objects: BTreeMap::from([(PODS.to_owned(), list)]) };
         for (_, owner) in pods {
-            answers.add(owner);
+            replies.add(owner);
         }
-        answers
+        replies
     }
 
-    /// A workload, its kind, and what owns it.
+    /// Adds a workload, its kind to the API resource list, and its owners.
     fn add(&mut self, workload: &'static OwnedObject) {
         let OwnedObject { api_version, kind, plural, namespace, name, owner } = workload;
         let group = format!("/apis/{api_version}");
@@ -118,7 +118,7 @@ impl ApiReplies {
         owner.iter().for_each(|owner| self.add(owner));
     }
 
-    /// One request for each connection.
+    /// Serves one request of a connection.
     fn serve(&self, mut stream: TcpStream) {
         let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
         let request = lines.next().unwrap_or_default();
@@ -127,7 +127,7 @@ impl ApiReplies {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         if path == PODS && query.contains("watch=true") {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
-            // Nothing happens until the client has enough of it.
+            // The watch reports no event until the client closes the connection.
             let _ = stream.read(&mut [0]);
             return;
         }
@@ -160,7 +160,7 @@ fn metadata(pod: &KubePod, owner: &OwnedObject) -> Value {
     json!({"namespace": namespace, "name": name, "uid": uid, "ownerReferences": [owner.reference()]})
 }
 
-/// An object with nothing but metadata: silkraild asks for no more.
+/// Returns an object with metadata only, which is all that silkraild requests.
 fn partial(metadata: &Value) -> Value {
     json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata})
 }

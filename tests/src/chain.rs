@@ -1,4 +1,4 @@
-//! The seed's exclusive chain: `sriov`, then `rdma`.
+//! The chain of exclusive mode: `sriov`, then `rdma`.
 
 use serde_json::{Value, json};
 use testkit::{Call, TestPod};
@@ -13,7 +13,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// The chain for a VF and a pod whose container is called like the VF.
+    /// Returns the chain for a VF and a pod, with the container ID `pod-<pf>-<index>`.
     pub fn new(machine: &LabMachine, vf: &LabVf, pod: &TestPod, settings: Value) -> Self {
         let mut sriov = json!({"deviceID": vf.pci});
         sriov.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
@@ -25,25 +25,25 @@ impl Chain {
         }
     }
 
-    /// About another container.
+    /// Sets another container ID.
     #[must_use]
     pub fn container(self, id: &str) -> Self {
         Self { sriov: self.sriov.container(id), rdma: self.rdma.container(id) }
     }
 
-    /// With these `CNI_ARGS`.
+    /// Sets `CNI_ARGS`.
     #[must_use]
     pub fn args(self, args: &str) -> Self {
         Self { sriov: self.sriov.args(args), rdma: self.rdma.args(args) }
     }
 
-    /// About another interface.
+    /// Sets another interface name.
     #[must_use]
     pub fn ifname(self, name: &str) -> Self {
         Self { sriov: self.sriov.ifname(name), rdma: self.rdma.ifname(name) }
     }
 
-    /// ADD of both; the result is the chain's.
+    /// Calls ADD of both plugins, and returns the result of the chain.
     pub fn add(&self) -> Value {
         let result = self.sriov.add().ok();
         let passed = self.rdma.with("prevResult", &result).add().ok();
@@ -51,24 +51,24 @@ impl Chain {
         result
     }
 
-    /// DEL of both, in the order of runtimes: the last first.
+    /// Calls DEL of both plugins, in the order of runtimes: `rdma`, then `sriov`.
     pub fn del(&self) {
         self.rdma.del().done();
         self.sriov.del().done();
     }
 
-    /// CHECK of both.
+    /// Calls CHECK of both plugins.
     pub fn check(&self, result: &Value) {
         self.sriov.check_after(result).done();
         self.rdma.check_after(result).done();
     }
 
-    /// The call of `sriov`.
+    /// Returns the call of `sriov`.
     pub fn sriov(&self) -> &Call {
         &self.sriov
     }
 
-    /// The call of `rdma`.
+    /// Returns the call of `rdma`.
     pub fn rdma(&self) -> &Call {
         &self.rdma
     }

@@ -1,24 +1,24 @@
-//! The operator's command, as built.
+//! Runs of the built `silkrail` executable.
 
 use std::{path::PathBuf, process::Command};
 
 use serde_json::Value;
 
-/// How a command ended and what it printed.
+/// The exit status and the output of a command.
 #[derive(Debug)]
 pub struct CommandOutput {
-    /// Its exit status.
+    /// Exit status; `None` if a signal killed the command.
     pub code: Option<i32>,
-    /// What it printed.
+    /// Standard output.
     pub stdout: String,
-    /// What it complained of.
+    /// Standard error.
     pub stderr: String,
 }
 
-/// The executable: tests are in `target/<profile>/deps`.
+/// Returns the path of the executable: tests are in `target/<profile>/deps`.
 ///
 /// # Panics
-/// If the test's own path is not known.
+/// If it is not built.
 pub fn executable() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let built = test.parent().unwrap().parent().unwrap().join("silkrail");
@@ -37,20 +37,21 @@ pub fn silkrail(args: &str) -> CommandOutput {
 }
 
 impl CommandOutput {
-    /// It ended with this status.
+    /// Checks the exit status, and returns the output.
     ///
     /// # Panics
-    /// If it did not.
+    /// If the exit status is another.
     pub fn ended(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{}{}", self.stdout, self.stderr);
         self
     }
 
-    /// The JSON that it printed.
+    /// Parses standard output as JSON.
     ///
     /// # Panics
-    /// If it printed something else.
+    /// If it is not JSON.
     pub fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("no JSON ({e}): {self:?}"))
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|e| panic!("standard output is not JSON ({e}): {self:?}"))
     }
 }

@@ -1,15 +1,15 @@
-//! The network that a pod has before ours: the cluster's.
+//! The cluster network of a pod, which exists before Silkrail attaches a network.
 
 use testkit::{Observe, TestPod};
 
-/// A pod's cluster network: `eth0` with a default route of each family, as its plugin leaves it.
+/// A pod's cluster network: `eth0` with a default route of each family, as a cluster network plugin creates it.
 #[derive(Debug)]
 pub struct ClusterNetwork<'a> {
     pod: &'a TestPod,
     before: ClusterRoutes,
 }
 
-/// What `ip route` and `ip -6 route` print, and over which link foreign addresses are reached.
+/// The output of `ip route` and `ip -6 route`, and the routes that the kernel selects for addresses outside the pod.
 #[derive(Debug, PartialEq, Eq)]
 struct ClusterRoutes {
     listed: Vec<String>,
@@ -17,12 +17,12 @@ struct ClusterRoutes {
 }
 
 impl<'a> ClusterNetwork<'a> {
-    /// Gives a pod its network. The far ends of cables are in a pod of their own.
+    /// Creates the network of a pod. The other end of the veth pair is in the pod `far`.
     pub fn of(pod: &'a TestPod, far: &TestPod) -> Self {
         Self::with(pod, far, "", "")
     }
 
-    /// The same; this is added to the default route of IPv4, and of IPv6.
+    /// Creates the network of a pod, with further arguments of `ip route add` for the default routes of IPv4 and IPv6.
     pub fn with(pod: &'a TestPod, far: &TestPod, v4: &str, v6: &str) -> Self {
         pod.cable("eth0", far, "cali0");
         pod.run_ip("address add 10.244.1.5/24 dev eth0");
@@ -32,10 +32,11 @@ impl<'a> ClusterNetwork<'a> {
         Self { pod, before: ClusterRoutes::of(pod) }
     }
 
-    /// Every route that was there is as it was, in the same order, and traffic goes where it went. There may be others.
+    /// Checks that all former routes are unchanged and in the same order, and that the kernel selects the same routes. Other
+    /// routes may exist.
     ///
     /// # Panics
-    /// If not.
+    /// If a route has changed.
     pub fn is_as_before(&self) {
         let now = ClusterRoutes::of(self.pod);
         let kept: Vec<_> = now.listed.iter().filter(|route| self.before.listed.contains(route)).collect();
@@ -43,10 +44,10 @@ impl<'a> ClusterNetwork<'a> {
         assert_eq!(now.chosen, self.before.chosen, "{now:#?}");
     }
 
-    /// Nothing else is there either.
+    /// Checks that there are no other routes.
     ///
     /// # Panics
-    /// If there is.
+    /// If there is another route.
     pub fn is_alone(&self) {
         assert_eq!(ClusterRoutes::of(self.pod), self.before);
     }
@@ -58,7 +59,7 @@ impl ClusterRoutes {
             let text = pod.run("ip", &args.split(' ').collect::<Vec<_>>());
             text.lines().map(|line| line.trim().to_owned()).collect()
         };
-        // The kernel's own route to link-local addresses, which every link has, comes and goes with the link.
+        // The kernel adds the route to link-local addresses with each link, and removes it with the link.
         let mut listed = [lines("route"), lines("-6 route")].concat();
         listed.retain(|route| !route.starts_with("fe80::/64 "));
         let foreign = ["route get 192.0.2.1", "route get 10.96.0.1", "route get 10.244.2.5"];

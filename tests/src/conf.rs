@@ -1,4 +1,4 @@
-//! Files of `conf/`.
+//! Reads the example files of `conf/`.
 
 use std::{
     fs,
@@ -7,12 +7,12 @@ use std::{
 
 use serde_json::Value;
 
-/// The path of a file below `conf/`.
+/// Returns the path of a file below `conf/`.
 pub fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../conf").join(name)
 }
 
-/// A file's text.
+/// Returns the text of a file below `conf/`.
 ///
 /// # Panics
 /// If it cannot be read.
@@ -20,7 +20,7 @@ pub fn text(name: &str) -> String {
     fs::read_to_string(path(name)).unwrap_or_else(|e| panic!("conf/{name}: {e}"))
 }
 
-/// The documents of a YAML file.
+/// Returns the documents of a YAML file.
 ///
 /// # Panics
 /// If it cannot be read.
@@ -28,10 +28,10 @@ pub fn yaml(name: &str) -> Vec<Value> {
     yaml::documents(&text(name)).unwrap_or_else(|e| panic!("conf/{name}: {e}"))
 }
 
-/// The one document of a file that has this kind.
+/// Returns the only document of a file with this `kind`.
 ///
 /// # Panics
-/// If there is none, or more.
+/// If there is not exactly one.
 pub fn object(name: &str, kind: &str) -> Value {
     let mut found: Vec<Value> = yaml(name).into_iter().filter(|object| object["kind"] == kind).collect();
     assert_eq!(found.len(), 1, "objects of kind {kind} in conf/{name}");
@@ -41,13 +41,13 @@ pub fn object(name: &str, kind: &str) -> Value {
 /// The configuration of a network.
 #[derive(Debug)]
 pub struct NetworkConf {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What it says.
+    /// The configuration list or the single configuration.
     pub network: Value,
 }
 
-/// Files of `conf/` with these ends, at any depth.
+/// Returns the files of `conf/` whose names end with one of `ends`, at any depth, sorted.
 ///
 /// # Panics
 /// If there is none.
@@ -70,10 +70,10 @@ fn collect(dir: &Path, ends: &[&str], found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The configurations of networks: `*.conflist`, and those within NetworkAttachmentDefinitions.
+/// Returns the configurations of networks: `*.conflist`, and `spec.config` of NetworkAttachmentDefinitions.
 ///
 /// # Panics
-/// If one is no JSON.
+/// If one is not JSON.
 pub fn networks() -> Vec<NetworkConf> {
     let read = |path: &PathBuf| fs::read_to_string(path).unwrap();
     let lists = files(&[".conflist"]).into_iter().map(|path| (read(&path), path));
@@ -85,7 +85,7 @@ pub fn networks() -> Vec<NetworkConf> {
     lists.chain(nads).map(parse).collect()
 }
 
-/// The text of `spec.config`.
+/// Returns the text of `spec.config`.
 fn config_of(nad: &str) -> String {
     let documents = yaml::documents(nad).unwrap();
     let [nad] = documents.as_slice() else { panic!("one document: {documents:?}") };
@@ -93,18 +93,18 @@ fn config_of(nad: &str) -> String {
     nad["spec"]["config"].as_str().unwrap().to_owned()
 }
 
-/// The plugins of a network, each with the configuration a runtime would give it.
+/// Returns the configuration of each plugin of a network, as a runtime passes it.
 pub fn plugins(network: &Value) -> Vec<Value> {
     let list = network["plugins"].as_array().cloned().unwrap_or_else(|| vec![network.clone()]);
-    let whole = |mut plugin: Value| {
+    let complete = |mut plugin: Value| {
         plugin["name"] = network["name"].clone();
         plugin["cniVersion"] = network["cniVersion"].clone();
         plugin
     };
-    list.into_iter().map(whole).collect()
+    list.into_iter().map(complete).collect()
 }
 
-/// The pools of `conf/pools`, as their files have them.
+/// Returns the pools of `conf/pools` as YAML documents.
 pub fn pools() -> Vec<Value> {
     let files = files(&[".yaml"]).into_iter().filter(|path| path.parent().unwrap().ends_with("pools"));
     files.flat_map(|path| yaml::documents(&fs::read_to_string(path).unwrap()).unwrap()).collect()

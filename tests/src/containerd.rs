@@ -1,4 +1,4 @@
-//! containerd 2, of a newer Debian than this one may be, with our plugins as its network.
+//! containerd 2, from a newer Debian release, with Silkrail's plugins as its network.
 //!
 //! `hack/test` unpacks it into `target/tools/containerd`; nothing is installed.
 
@@ -17,7 +17,7 @@ use testkit::Binaries;
 
 use crate::cri::Cri;
 
-/// The sandboxes' image: one file.
+/// The image of pod sandboxes.
 const PAUSE: &str = "localhost/pause:1";
 
 /// A running containerd, for as long as this value lives.
@@ -25,17 +25,17 @@ const PAUSE: &str = "localhost/pause:1";
 pub struct Containerd {
     child: Child,
     directory: TempDir,
-    /// The kubelet's side of it.
+    /// A CRI client, as in the kubelet.
     pub cri: Cri,
 }
 
 impl Containerd {
-    /// One whose pods have this network (a conflist).
+    /// Starts containerd with this network (a conflist) for all pods.
     ///
     /// # Panics
-    /// If it is not unpacked, or does not serve.
+    /// If containerd is not unpacked, or does not serve.
     pub fn with_network(plugins: &Binaries, network: &Value) -> Self {
-        // Sockets have short paths.
+        // The path of a Unix socket is limited to 107 bytes.
         let directory = tempfile::Builder::new().prefix("c").tempdir_in("/run").unwrap();
         let below = |name: &str| directory.path().join(name);
         fs::create_dir(below("net.d")).unwrap();
@@ -57,10 +57,10 @@ impl Containerd {
         containerd
     }
 
-    /// What it wrote to its log.
+    /// Returns the log of containerd.
     ///
     /// # Panics
-    /// If there is none.
+    /// If the log cannot be read.
     pub fn log(&self) -> String {
         fs::read_to_string(self.directory.path().join("log")).unwrap()
     }
@@ -87,7 +87,7 @@ impl Drop for Containerd {
     }
 }
 
-/// Where `hack/test` unpacks it: tests are in `target/<profile>/deps`.
+/// Returns the directory into which `hack/test` unpacks containerd: tests are in `target/<profile>/deps`.
 fn tools() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let tools = test.ancestors().nth(3).unwrap().join("tools/containerd");
@@ -99,7 +99,7 @@ fn connect(socket: &Path, log: &Path) -> Cri {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         match Cri::connect(socket) {
-            // Its parts come up after its socket.
+            // The socket listens before all plugins of containerd are started.
             Ok(cri) if cri.conditions().is_ok() => return cri,
             _ if Instant::now() < deadline => thread::sleep(Duration::from_millis(100)),
             _ => panic!("containerd does not serve: {}", fs::read_to_string(log).unwrap()),
@@ -107,7 +107,7 @@ fn connect(socket: &Path, log: &Path) -> Cri {
     }
 }
 
-/// Version 3 of its configuration: that of containerd 2.
+/// Returns a configuration of version 3, the version of containerd 2.
 fn configuration(directory: &Path, plugins: &Path) -> String {
     let [directory, plugins] = [directory, plugins].map(|path| path.display().to_string());
     format!(
@@ -139,7 +139,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.blockfile", "io.containerd.sna
     )
 }
 
-/// An image of one program that does nothing, as a docker archive.
+/// Returns an image with a program that sleeps, as a docker archive.
 fn image() -> Vec<u8> {
     let layer = archive(&[("bin/busybox", 0o755, fs::read("/bin/busybox").unwrap())]);
     let diff = Sha256::digest(&layer).iter().map(|byte| format!("{byte:02x}")).collect::<String>();

@@ -1,6 +1,6 @@
-//! The kubelet's side of a container runtime: as much of the CRI (`runtime.v1.RuntimeService`) as makes pods' sandboxes.
+//! A client of the CRI (`runtime.v1.RuntimeService`), as in the kubelet, limited to pod sandboxes.
 //!
-//! The messages have the numbers of Kubernetes' `cri-api/pkg/apis/runtime/v1/api.proto`, and the fields that are used.
+//! The messages have the field numbers of Kubernetes' `cri-api/pkg/apis/runtime/v1/api.proto`, and only the fields in use.
 
 use std::{collections::HashMap, path::Path, time::Duration};
 
@@ -14,10 +14,10 @@ use tonic::{
 };
 use tonic_prost::ProstCodec;
 
-/// How long a kubelet waits: its `runtimeRequestTimeout` is 2 min, and sandboxes get twice as long.
+/// The timeout of a kubelet: its `runtimeRequestTimeout` is 2 min, and doubled for sandboxes.
 const TIMEOUT: Duration = Duration::from_secs(240);
 
-/// A runtime's socket.
+/// A connection to the socket of a container runtime.
 #[derive(Debug)]
 pub struct Cri {
     runtime: Runtime,
@@ -27,16 +27,16 @@ pub struct Cri {
 /// One of a runtime's conditions: `RuntimeReady`, `NetworkReady`.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Condition {
-    /// Which.
+    /// Name of the condition, for example `NetworkReady`.
     #[prost(string, tag = "1")]
     pub kind: String,
-    /// Whether it holds. Without `NetworkReady` a kubelet makes its node NotReady.
+    /// Whether the condition is true. Without `NetworkReady` a kubelet sets its node to NotReady.
     #[prost(bool, tag = "2")]
     pub holds: bool,
-    /// Why not, in a word.
+    /// Reason in CamelCase if the condition is false.
     #[prost(string, tag = "3")]
     pub reason: String,
-    /// Why not, in a sentence.
+    /// Reason as text if the condition is false.
     #[prost(string, tag = "4")]
     pub message: String,
 }
@@ -92,7 +92,7 @@ struct LinuxPodSandboxConfig {
     cgroup_parent: String,
 }
 
-/// A request and an answer that name a sandbox.
+/// A request or a response that consists of a sandbox ID.
 #[derive(Clone, PartialEq, Message)]
 struct SandboxId {
     #[prost(string, tag = "1")]
@@ -106,10 +106,10 @@ impl Cri {
     /// Connects to a runtime.
     ///
     /// # Errors
-    /// If nobody listens there.
+    /// If no process listens on the socket.
     ///
     /// # Panics
-    /// If the socket's path is no text.
+    /// If the socket's path is not valid UTF-8.
     pub fn connect(socket: &Path) -> Result<Self, tonic::transport::Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let uri = format!("unix://{}", socket.to_str().unwrap());
@@ -118,28 +118,28 @@ impl Cri {
         Ok(Self { runtime, channel })
     }
 
-    /// The runtime's conditions.
+    /// Returns the runtime's conditions.
     ///
     /// # Errors
-    /// The runtime's words.
+    /// The runtime's error.
     pub fn conditions(&self) -> Result<Vec<Condition>, Status> {
-        let answer: StatusResponse = self.call("Status", CriStatusRequest {})?;
-        Ok(answer.status.unwrap_or_default().conditions)
+        let response: StatusResponse = self.call("Status", CriStatusRequest {})?;
+        Ok(response.status.unwrap_or_default().conditions)
     }
 
-    /// The condition `NetworkReady`.
+    /// Returns the condition `NetworkReady`.
     ///
     /// # Panics
-    /// If the runtime does not tell.
+    /// If the runtime does not report it.
     pub fn network_ready(&self) -> Condition {
         let conditions = self.conditions().unwrap();
         conditions.into_iter().find(|condition| condition.kind == "NetworkReady").unwrap()
     }
 
-    /// Makes a pod's sandbox, with its network, and returns its ID.
+    /// Creates a pod's sandbox with its network, and returns the sandbox ID.
     ///
     /// # Errors
-    /// The runtime's words, as a kubelet writes them into the pod's event.
+    /// The runtime's error, which a kubelet writes into the pod's event.
     pub fn run_pod_sandbox(&self, name: &str) -> Result<String, Status> {
         let metadata = PodSandboxMetadata {
             name: name.to_owned(),
@@ -153,14 +153,15 @@ impl Cri {
             annotations: HashMap::new(),
             linux: Some(LinuxPodSandboxConfig::default()),
         };
-        let answer: SandboxId = self.call("RunPodSandbox", RunPodSandboxRequest { config: Some(config) })?;
-        Ok(answer.id)
+        let response: SandboxId =
+            self.call("RunPodSandbox", RunPodSandboxRequest { config: Some(config) })?;
+        Ok(response.id)
     }
 
-    /// Ends a pod's sandbox and its network, and forgets it.
+    /// Stops and removes a pod's sandbox and its network.
     ///
     /// # Errors
-    /// The runtime's words.
+    /// The runtime's error.
     pub fn remove_pod_sandbox(&self, id: &str) -> Result<(), Status> {
         for method in ["StopPodSandbox", "RemovePodSandbox"] {
             let _: EmptyReply = self.call(method, SandboxId { id: id.to_owned() })?;
@@ -178,8 +179,8 @@ impl Cri {
         self.runtime.block_on(async {
             let mut client = Grpc::new(self.channel.clone());
             client.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
-            let answer = client.unary(Request::new(message), path, ProstCodec::<Q, A>::default()).await?;
-            Ok(answer.into_inner())
+            let response = client.unary(Request::new(message), path, ProstCodec::<Q, A>::default()).await?;
+            Ok(response.into_inner())
         })
     }
 }

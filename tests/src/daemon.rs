@@ -1,4 +1,4 @@
-//! The daemon, as built.
+//! Runs of the built `silkraild` executable.
 
 use std::{
     fs,
@@ -25,7 +25,7 @@ pub struct Daemon {
     log: Arc<Mutex<String>>,
 }
 
-/// The executable: tests are in `target/<profile>/deps`.
+/// Returns the path of the executable: tests are in `target/<profile>/deps`.
 ///
 /// # Panics
 /// If it is not built.
@@ -36,7 +36,7 @@ pub fn executable() -> PathBuf {
     built
 }
 
-/// Runs it to its end.
+/// Runs `silkraild` until it exits.
 ///
 /// # Panics
 /// If it cannot be run.
@@ -45,18 +45,18 @@ pub fn run(args: &[&str]) -> Output {
 }
 
 impl Daemon {
-    /// Starts it on a free port of this machine.
+    /// Starts `silkraild` on a free port of the loopback address.
     ///
     /// # Panics
-    /// If it does not say that it serves.
+    /// If it does not log that it serves within a minute.
     pub fn start(args: &[&str]) -> Self {
         Self::spawn(Command::new(executable()).args(args))
     }
 
-    /// Starts a command that ends in it.
+    /// Starts a command that executes `silkraild`, for example `strace … silkraild`.
     ///
     /// # Panics
-    /// If it does not say that it serves.
+    /// If it does not log that it serves within a minute.
     pub fn spawn(command: &mut Command) -> Self {
         command.args(["--listen", "127.0.0.1:0", "--health.listen", "127.0.0.1:0"]);
         if !command.get_args().any(|argument| argument == "--node-name") {
@@ -73,7 +73,7 @@ impl Daemon {
         });
         let deadline = Instant::now() + Duration::from_secs(60);
         let (address, health) = loop {
-            if let Some(addresses) = said_addresses(&log.lock().unwrap()) {
+            if let Some(addresses) = logged_addresses(&log.lock().unwrap()) {
                 break addresses;
             }
             assert!(Instant::now() < deadline, "the daemon does not serve: {}", log.lock().unwrap());
@@ -82,79 +82,79 @@ impl Daemon {
         Self { child, address, health, log }
     }
 
-    /// Its process.
+    /// Returns the PID of the main process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The process that talks to the network.
+    /// Returns the PID of the frontend, the process that serves HTTP.
     ///
     /// # Panics
     /// If there is none.
     pub fn frontend(&self) -> u32 {
-        let of = format!("/proc/{0}/task/{0}/children", self.pid());
-        let children = fs::read_to_string(&of).unwrap();
+        let file = format!("/proc/{0}/task/{0}/children", self.pid());
+        let children = fs::read_to_string(&file).unwrap();
         let [only] = children.split_whitespace().collect::<Vec<_>>()[..] else {
-            panic!("{of}: {children:?}; expected one frontend")
+            panic!("{file}: {children:?}; expected one frontend")
         };
         only.parse().unwrap()
     }
 
-    /// Where it serves.
+    /// Returns the address of the metrics.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it has logged.
+    /// Returns the log so far.
     ///
     /// # Panics
-    /// If a thread that read it did.
+    /// If the thread that reads it has panicked.
     pub fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
 
-    /// What it answers to a request without a body: `GET /metrics`.
+    /// Returns the response to a request without a body, for example `GET /metrics`.
     ///
     /// # Panics
-    /// If it does not answer.
-    pub fn ask(&self, request: &str, headers: &[(&str, &str)]) -> HttpReply {
-        http::ask(self.address, &format!("{request} HTTP/1.1"), headers)
+    /// If there is no response.
+    pub fn request(&self, request: &str, headers: &[(&str, &str)]) -> HttpReply {
+        http::request(self.address, &format!("{request} HTTP/1.1"), headers)
     }
 
-    /// What it answers to a probe of the path.
+    /// Returns the response to a probe of the health address: `/healthz`, `/readyz`.
     ///
     /// # Panics
-    /// If it does not answer.
+    /// If there is no response.
     pub fn health(&self, path: &str) -> HttpReply {
-        http::ask(self.health, &format!("GET {path} HTTP/1.1"), &[])
+        http::request(self.health, &format!("GET {path} HTTP/1.1"), &[])
     }
 
-    /// The metrics as of now, not of a collection that began before.
+    /// Returns the metrics of a collection that began after this call.
     pub fn scrape(&self) -> Scrape {
         self.scrape_after(SystemTime::now())
     }
 
-    /// The metrics of a collection that began after this moment.
+    /// Returns the metrics of a collection that began after this time.
     ///
     /// # Panics
-    /// If there are none within a minute: a first collection of hundreds of devices under strace takes its time.
+    /// If there are none within a minute, which suffices for a first collection of hundreds of devices under strace.
     pub fn scrape_after(&self, moment: SystemTime) -> Scrape {
         let moment = moment.duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
-            let answer = self.ask("GET /metrics", &[]);
-            if answer.status == 200 {
-                let scrape = Scrape::parse(&answer.text());
+            let response = self.request("GET /metrics", &[]);
+            if response.status == 200 {
+                let scrape = Scrape::parse(&response.text());
                 if scrape.number("rdma_exporter_snapshot_timestamp_seconds", &[]) > moment {
                     return scrape;
                 }
             }
-            assert!(Instant::now() < deadline, "no fresh reading within a minute: {}", answer.status);
+            assert!(Instant::now() < deadline, "no new collection within a minute: {}", response.status);
             thread::sleep(Duration::from_millis(50));
         }
     }
 
-    /// Whether it has ended.
+    /// Returns whether the daemon has exited.
     ///
     /// # Panics
     /// If it cannot be waited for.
@@ -162,7 +162,7 @@ impl Daemon {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Its exit status, once it has ended.
+    /// Waits until the daemon exits, and returns its exit status.
     ///
     /// # Panics
     /// If it cannot be waited for.
@@ -170,10 +170,10 @@ impl Daemon {
         self.child.wait().unwrap().code()
     }
 
-    /// Tells it to end, and returns its exit status and how long it took.
+    /// Sends SIGTERM, and returns the exit status and the time until the exit.
     ///
     /// # Panics
-    /// If it cannot be told.
+    /// If the signal cannot be sent.
     pub fn terminate(mut self) -> (Option<i32>, Duration) {
         let began = Instant::now();
         let status = Command::new("kill").arg(self.pid().to_string()).status().unwrap();
@@ -192,9 +192,9 @@ impl Drop for Daemon {
     }
 }
 
-/// The address of its metrics, and the address of its health.
-fn said_addresses(log: &str) -> Option<(SocketAddr, SocketAddr)> {
+/// Returns the addresses of the metrics and of the health probes, from the log line `serving`.
+fn logged_addresses(log: &str) -> Option<(SocketAddr, SocketAddr)> {
     let line = log.lines().find(|line| line.contains("serving"))?;
-    let of = |name: &str| line.split(name).nth(1)?.split_whitespace().next()?.parse().ok();
-    Some((of("address=")?, of("health=")?))
+    let value = |name: &str| line.split(name).nth(1)?.split_whitespace().next()?.parse().ok();
+    Some((value("address=")?, value("health=")?))
 }

@@ -1,4 +1,4 @@
-//! Dashboards as they are in `conf/grafana/dashboards`.
+//! Reads the dashboards of `conf/grafana/dashboards`.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -6,28 +6,28 @@ use serde_json::Value;
 
 use crate::conf;
 
-/// A dashboard.
+/// A Grafana dashboard.
 #[derive(Debug)]
 pub struct Dashboard {
-    /// The file's name.
+    /// File name, for example `rdma-node.json`.
     pub name: String,
-    /// What it is.
+    /// The dashboard model.
     pub json: Value,
 }
 
-/// What a panel asks.
+/// A query of a panel.
 #[derive(Debug)]
 pub struct PanelQuery {
-    /// Dashboard, panel, letter.
+    /// File name, panel title and `refId`, separated by `: `.
     pub of: String,
-    /// In PromQL, with variables.
+    /// Expression in PromQL, with variables.
     pub expression: String,
-    /// How each series is called.
+    /// Legend of each series, Grafana's `legendFormat`.
     pub legend: String,
 }
 
 impl Dashboard {
-    /// All of them.
+    /// Reads all dashboards, sorted by file name.
     ///
     /// # Panics
     /// If one cannot be read.
@@ -47,7 +47,7 @@ impl Dashboard {
         Self { json: json.unwrap_or_else(|e| panic!("{name}: {e}")), name }
     }
 
-    /// Panels and rows. No row is collapsed, so none is inside another.
+    /// Returns panels and rows. No row is collapsed, so no panel is inside a row.
     ///
     /// # Panics
     /// If it has none.
@@ -55,23 +55,23 @@ impl Dashboard {
         self.json["panels"].as_array().unwrap()
     }
 
-    /// Panels without rows.
+    /// Returns panels without rows.
     pub fn panels(&self) -> impl Iterator<Item = &Value> {
         self.panels_and_rows().iter().filter(|panel| panel["type"] != "row")
     }
 
-    /// What the reader may choose.
+    /// Returns the variables of the dashboard.
     ///
     /// # Panics
-    /// If it has no such list.
+    /// If it has no list of variables.
     pub fn variables(&self) -> &[Value] {
         self.json["templating"]["list"].as_array().unwrap()
     }
 
-    /// What its panels ask.
+    /// Returns the queries of all panels.
     ///
     /// # Panics
-    /// If a panel asks nothing.
+    /// If a panel has no query.
     pub fn queries(&self) -> Vec<PanelQuery> {
         let of_panel = |panel: &Value| -> Vec<PanelQuery> {
             let targets = panel["targets"].as_array().unwrap();
@@ -86,7 +86,7 @@ impl Dashboard {
     }
 }
 
-/// An expression with its variables chosen: all of everything, and rates over `interval`.
+/// Replaces the variables of an expression: each matches every value, and rates are over `interval`.
 pub fn chosen(expression: &str, interval: &str) -> String {
     let mut text = expression.replace("$__rate_interval", interval);
     for variable in variables(expression) {
@@ -95,19 +95,19 @@ pub fn chosen(expression: &str, interval: &str) -> String {
     text
 }
 
-/// The variables a text uses. `$1` is one of a regular expression, `$__…` are Grafana's.
+/// Returns the names of the variables in a text, without `$1` of regular expressions and Grafana's `$__…`.
 pub fn variables(text: &str) -> BTreeSet<String> {
     let name = |after: &str| -> String {
         after.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect()
     };
-    let ours = |name: &String| name.starts_with(|c: char| c.is_ascii_lowercase());
-    text.split('$').skip(1).map(name).filter(ours).collect()
+    let is_variable = |name: &String| name.starts_with(|c: char| c.is_ascii_lowercase());
+    text.split('$').skip(1).map(name).filter(is_variable).collect()
 }
 
-/// Metric and label of `label_values(metric, label)`.
+/// Returns the metric and the label of `label_values(metric, label)`.
 ///
 /// # Panics
-/// If it is something else.
+/// If the query has another form.
 pub fn label_values(query: &str) -> (&str, &str) {
     let inside = query.strip_prefix("label_values(").and_then(|rest| rest.strip_suffix(')')).unwrap();
     inside.rsplit_once(", ").unwrap()

@@ -1,7 +1,7 @@
-//! The evidence that a test's node shows `silkrail gc`: a root directory whose `/proc` has the test's own processes only.
+//! A root directory for `silkrail gc` whose `/proc` has only the processes of one test.
 //!
-//! Other tests run beside this one in namespaces of their own, and the kernel gives the number of a dead namespace to the
-//! next: what a whole machine shows would depend on them.
+//! Other tests run concurrently in their own namespaces, and the kernel reuses the inode number of a deleted namespace: the
+//! result for the whole machine would depend on them.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use testkit::TestNode;
 
 use crate::cli::{CommandOutput, silkrail};
 
-/// A root directory to judge by.
+/// A root directory for the option `--root` of `silkrail`.
 #[derive(Debug)]
 pub struct ProcFixture {
     root: PathBuf,
@@ -21,10 +21,10 @@ pub struct ProcFixture {
 }
 
 impl ProcFixture {
-    /// The evidence of a node without processes; its mounts are the test's.
+    /// Creates the root directory of a node without processes; the mounts are those of the test.
     ///
     /// # Panics
-    /// If it cannot be laid out.
+    /// If it cannot be created.
     pub fn of(node: &TestNode) -> Self {
         let root = node.state_dir().with_file_name("root");
         let proc = root.join("proc");
@@ -39,16 +39,16 @@ impl ProcFixture {
         Self { root, state: node.state_dir() }
     }
 
-    /// Shows a process.
+    /// Adds a process of the machine to `/proc`.
     ///
     /// # Panics
-    /// If it cannot be shown.
+    /// If it cannot be added.
     pub fn process(&self, pid: u32) {
         symlink(Path::new("/proc").join(pid.to_string()), self.root.join("proc").join(pid.to_string()))
             .unwrap();
     }
 
-    /// The root directory.
+    /// Returns the root directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -58,14 +58,14 @@ impl ProcFixture {
         silkrail(&format!("--root {} gc --state-dir {} {args}", self.root.display(), self.state.display()))
     }
 
-    /// What of the findings has this state, as `what attachment object`.
+    /// Returns the findings of `silkrail gc` with this state, as `what attachment object`.
     ///
     /// # Panics
     /// If the command fails.
     pub fn with_state(&self, args: &str, state: &str) -> Vec<String> {
         let found = self.gc(&format!("{args} --json")).ended(0).json();
         let text = |value: &serde_json::Value| value.as_str().unwrap_or("-").to_owned();
-        let of = |finding: &serde_json::Value| {
+        let line = |finding: &serde_json::Value| {
             format!(
                 "{} {} {}",
                 text(&finding["what"]),
@@ -73,6 +73,6 @@ impl ProcFixture {
                 text(&finding["object"])
             )
         };
-        found.as_array().unwrap().iter().filter(|finding| finding["state"] == state).map(of).collect()
+        found.as_array().unwrap().iter().filter(|finding| finding["state"] == state).map(line).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! HTTP, by a client that asks once.
+//! An HTTP client for single requests.
 
 use std::{
     collections::BTreeMap,
@@ -7,22 +7,22 @@ use std::{
     time::Duration,
 };
 
-/// An answer to an HTTP request.
+/// A response to an HTTP request.
 #[derive(Debug)]
 pub struct HttpReply {
-    /// Its status.
+    /// Status code.
     pub status: u16,
-    /// Its headers, in small letters.
+    /// Headers, with names in lower case.
     pub headers: BTreeMap<String, String>,
-    /// Its body.
+    /// Body, as received.
     pub body: Vec<u8>,
 }
 
-/// What a server answers to a request without a body: `GET /metrics HTTP/1.1`. With HTTP/1.0 it sends no chunks.
+/// Returns the response to a request without a body: `GET /metrics HTTP/1.1`. With HTTP/1.0 the server sends no chunks.
 ///
 /// # Panics
-/// If it does not answer.
-pub fn ask(address: SocketAddr, request: &str, headers: &[(&str, &str)]) -> HttpReply {
+/// If there is no response.
+pub fn request(address: SocketAddr, request: &str, headers: &[(&str, &str)]) -> HttpReply {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
@@ -33,7 +33,7 @@ pub fn ask(address: SocketAddr, request: &str, headers: &[(&str, &str)]) -> Http
     HttpReply::parse(&bytes)
 }
 
-/// A text as it may stand in a query.
+/// Returns a text with percent-encoding for a query string.
 pub fn escaped(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let escape = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
@@ -42,7 +42,7 @@ pub fn escaped(text: &str) -> String {
 
 impl HttpReply {
     fn parse(bytes: &[u8]) -> Self {
-        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("an answer has a head");
+        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("a response has a head");
         let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
         let mut lines = head.lines();
         let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
@@ -50,10 +50,10 @@ impl HttpReply {
         Self { status, headers: lines.filter_map(header).collect(), body: bytes[end + 4..].to_vec() }
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     ///
     /// # Panics
-    /// If it is none.
+    /// If it is not valid UTF-8.
     pub fn text(&self) -> String {
         String::from_utf8(self.body.clone()).unwrap()
     }

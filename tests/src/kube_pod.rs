@@ -1,6 +1,6 @@
-//! Pods as kubelet and the container runtime leave them on a node: a cgroup, and a directory for logs.
+//! Pods as the kubelet and the container runtime represent them on a node: a cgroup, and a directory for logs.
 //!
-//! There is no kubelet here. The layout is that of systemd's cgroup driver and containerd.
+//! The tests run without a kubelet. The layout is that of the systemd cgroup driver and containerd.
 
 use std::{
     fs,
@@ -14,24 +14,24 @@ use crate::rxe::RxeProgram;
 
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// A pod of this machine, for as long as this value lives.
+/// The cgroup and the log directory of a pod, for as long as this value lives.
 #[derive(Debug)]
 pub struct KubePod {
-    /// Its namespace.
+    /// Kubernetes namespace.
     pub namespace: String,
-    /// Its name.
+    /// Name of the pod.
     pub name: String,
-    /// Its UID.
+    /// UID of the pod.
     pub uid: String,
     slice: PathBuf,
     logs: PathBuf,
 }
 
 impl KubePod {
-    /// A pod without processes.
+    /// Creates a pod without processes.
     ///
     /// # Panics
-    /// If its directories cannot be made.
+    /// If its directories cannot be created.
     pub fn new(namespace: &str, name: &str, uid: &str) -> Self {
         let slice = format!("kubepods.slice/kubepods-pod{}.slice", uid.replace('-', "_"));
         let slice = Path::new(CGROUPS).join(slice);
@@ -41,23 +41,23 @@ impl KubePod {
         Self { namespace: namespace.into(), name: name.into(), uid: uid.into(), slice, logs }
     }
 
-    /// The `CNI_ARGS` by which a runtime tells a plugin of it.
+    /// Returns the `CNI_ARGS` that a runtime passes for the pod.
     pub fn cni_args(&self) -> String {
         let Self { namespace, name, uid, .. } = self;
         format!("IgnoreUnknown=1;K8S_POD_NAMESPACE={namespace};K8S_POD_NAME={name};K8S_POD_UID={uid}")
     }
 
-    /// The labels of its series.
+    /// Returns the labels of the pod's series.
     pub fn labels(&self) -> [(&str, &str); 2] {
         [("pod_namespace", &self.namespace), ("pod_name", &self.name)]
     }
 
-    /// Its cgroup.
+    /// Returns the path of the pod's cgroup.
     pub fn cgroup(&self) -> &Path {
         &self.slice
     }
 
-    /// Runs a program in it.
+    /// Starts a program in the cgroup of the pod's container.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -67,7 +67,7 @@ impl KubePod {
         command.args(["-c", "echo $$ >\"$0\" && exec \"$@\""]).arg(&procs).arg(program).args(arguments);
         let program = RxeProgram::spawn(&mut command);
         let pid = program.pid().to_string();
-        wait_until("it is in its cgroup", || {
+        wait_until("the program is in its cgroup", || {
             fs::read_to_string(&procs).unwrap_or_default().lines().any(|line| line == pid)
         });
         program
@@ -82,7 +82,7 @@ impl Drop for KubePod {
     fn drop(&mut self) {
         let _ = fs::remove_dir(&self.logs);
         // The cgroup of a process that has just ended is busy for a moment.
-        wait_until("its cgroup is empty", || {
+        wait_until("the cgroup is empty", || {
             let _ = fs::remove_dir(self.slice.join(container(&self.uid)));
             let _ = fs::remove_dir(&self.slice);
             !self.slice.exists() || std::thread::panicking()

@@ -1,4 +1,4 @@
-//! The lab's machine: two PFs with seven VFs each, an RDMA device for every function.
+//! The lab's virtual machine: two PFs with seven VFs each, and an RDMA device for every function.
 
 use std::{
     collections::BTreeMap,
@@ -11,13 +11,13 @@ use std::{
 use serde_json::{Value, json};
 use testkit::{Call, Observe, TestNode, wait_until};
 
-/// One test at a time has the machine, also without `--test-threads=1`.
+/// Serializes the tests of the machine, also without `--test-threads=1`.
 static ONE: Mutex<()> = Mutex::new(());
 
 /// The machine in one of the two RDMA modes.
 #[derive(Debug)]
 pub struct LabMachine {
-    /// The machine.
+    /// The machine as a node.
     pub node: TestNode,
     _one: MutexGuard<'static, ()>,
 }
@@ -25,73 +25,73 @@ pub struct LabMachine {
 /// A VF on the host.
 #[derive(Debug, Clone)]
 pub struct LabVf {
-    /// Its PF's link.
+    /// Link of its PF: `eth0`.
     pub pf: &'static str,
-    /// Its number on its PF.
+    /// Index on its PF, from 0.
     pub index: usize,
-    /// Its PCI address.
+    /// PCI address: `0000:01:10.0`.
     pub pci: String,
-    /// Its link; empty if it is not on the host.
+    /// Link; empty if it is not on the host.
     pub link: String,
-    /// Its RDMA device; empty if it is not on the host.
+    /// RDMA device; empty if it is not on the host.
     pub rdma: String,
 }
 
-/// The machine's PFs.
+/// Links of the machine's PFs.
 pub const PFS: [&str; 2] = ["eth0", "eth1"];
 
 impl LabMachine {
-    /// In exclusive mode: an RDMA device is in one namespace.
+    /// Returns the machine in exclusive mode, with all VFs: each RDMA device is in one network namespace.
     pub fn exclusive() -> Self {
         Self::in_mode("exclusive")
     }
 
-    /// In shared mode: every namespace sees every RDMA device.
+    /// Returns the machine in shared mode, with all VFs: every network namespace sees every RDMA device.
     pub fn shared() -> Self {
         Self::in_mode("shared")
     }
 
-    /// In shared mode and without VFs, as a node comes.
+    /// Returns the machine in shared mode and without VFs, as after a boot.
     pub fn bare() -> Self {
-        let machine = Self::without_look("shared");
+        let machine = Self::without_vf_check("shared");
         machine.node.run("lab-vfs", &["0", "eth0", "eth1"]);
         machine
     }
 
     fn in_mode(mode: &str) -> Self {
-        let machine = Self::without_look(mode);
+        let machine = Self::without_vf_check(mode);
         machine.node.run("lab-vfs", &["7", "eth0", "eth1"]);
-        // Whose namespace ended without a DEL has the name that it had there.
+        // A VF whose namespace was deleted without a DEL keeps the name that it had there.
         if machine.vfs().iter().any(|vf| !vf.link.starts_with("eth")) {
             machine.node.run("lab-vfs", &["0", "eth0", "eth1"]);
             machine.node.run("lab-vfs", &["7", "eth0", "eth1"]);
         }
         for vf in machine.vfs() {
-            assert!(!vf.link.is_empty() && !vf.rdma.is_empty(), "an earlier test has lost {vf:?}");
+            assert!(!vf.link.is_empty() && !vf.rdma.is_empty(), "an earlier test did not return {vf:?}");
         }
         machine
     }
 
-    /// Whatever VFs there are.
-    fn without_look(mode: &str) -> Self {
+    /// Returns the machine in this mode, with any number of VFs.
+    fn without_vf_check(mode: &str) -> Self {
         assert!(std::env::var_os("SILKRAIL_LAB").is_some(), "these tests need the lab: run hack/test lab");
         let one = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let node = TestNode::of_this_machine();
-        // Link-local addresses of pods are not tentative for a second: snapshots do not change by themselves.
+        // Without DAD, link-local addresses are never tentative, which would change snapshots after a second.
         node.set_sysctl("net/core/devconf_inherit_init_net", "1");
         node.set_sysctl("net/ipv6/conf/default/accept_dad", "0");
         for pf in PFS {
             node.set_sysctl(&format!("net/ipv6/conf/{pf}/accept_dad"), "0");
             node.run_ip(&format!("link set {pf} up"));
         }
-        // A namespace of an earlier test may still be dying.
+        // The kernel may still be deleting a namespace of an earlier test.
         wait_until("the RDMA mode can be set", || {
             Command::new("rdma").args(["system", "set", "netns", mode]).status().unwrap().success()
         });
         Self { node, _one: one }
     }
 
-    /// A VF of a PF.
+    /// Returns a VF of a PF.
     pub fn vf(&self, pf: &'static str, index: usize) -> LabVf {
         let link = fs::read_link(format!("/sys/class/net/{pf}/device/virtfn{index}")).unwrap();
         let pci = link.file_name().unwrap().to_str().unwrap().to_owned();
@@ -99,7 +99,7 @@ impl LabMachine {
         LabVf { pf, index, link: below("net"), rdma: below("infiniband"), pci }
     }
 
-    /// All VFs.
+    /// Returns all 14 VFs.
     pub fn vfs(&self) -> Vec<LabVf> {
         PFS.into_iter()
             .flat_map(|pf| (0..7).map(move |index| (pf, index)))
@@ -107,12 +107,12 @@ impl LabMachine {
             .collect()
     }
 
-    /// What a VF's PF says about it.
+    /// Returns the VF's element of `vfinfo_list` of its PF, as `ip -j link` prints it.
     pub fn vf_info(&self, vf: &LabVf) -> Value {
         self.node.link(vf.pf).unwrap()["vfinfo_list"][vf.index].clone()
     }
 
-    /// A call of a plugin whose configuration has a pool.
+    /// Returns a call of a plugin with the keys `settings` and, unless they contain an `ipam`, a pool.
     pub fn plugin(&self, plugin: &str, settings: &Value) -> Call {
         let mut conf = json!({
             "cniVersion": "1.1.0",
@@ -124,13 +124,13 @@ impl LabMachine {
         self.node.plugin(plugin).conf(&conf)
     }
 
-    /// The names of the RDMA devices the machine sees.
+    /// Returns the names of the RDMA devices in the host namespace, sorted.
     pub fn rdma_devices(&self) -> Vec<String> {
         rdma_devices(&self.node)
     }
 
-    /// The character devices of every RDMA device, by PCI address: `uverbsN`, `umadN`, `issmN`. They are seen wherever
-    /// the RDMA device is.
+    /// Returns the character devices of every RDMA device, by PCI address: `uverbsN`, `umadN`, `issmN`. They are visible on
+    /// the host in any namespace of the RDMA device.
     pub fn char_devices(&self) -> BTreeMap<String, Vec<String>> {
         let of = |pci: &str| {
             let dir = Path::new("/sys/bus/pci/devices").join(pci);
@@ -144,7 +144,7 @@ impl LabMachine {
         all.map(|pci| (pci.clone(), of(&pci))).collect()
     }
 
-    /// A setting of the simulated RDMA device of a function.
+    /// Changes a setting of the simulated RDMA device of a function.
     pub fn simulate(&self, pci: &str, setting: &str, value: &str) -> SimulatedSetting {
         let path = Path::new("/sys/kernel/debug/rdmasim").join(pci).join(setting);
         let before = fs::read_to_string(&path).unwrap().trim().to_owned();
@@ -153,7 +153,7 @@ impl LabMachine {
     }
 }
 
-/// A setting of a simulated device, for as long as this value lives.
+/// A changed setting of a simulated device; dropping it restores the former value.
 #[derive(Debug)]
 pub struct SimulatedSetting {
     path: PathBuf,
@@ -161,10 +161,10 @@ pub struct SimulatedSetting {
 }
 
 impl SimulatedSetting {
-    /// Gives it another value.
+    /// Sets another value.
     ///
     /// # Panics
-    /// If it cannot have it.
+    /// If `rdmasim` refuses the value.
     pub fn set(&self, value: &str) {
         fs::write(&self.path, value).unwrap();
     }
@@ -176,13 +176,13 @@ impl Drop for SimulatedSetting {
     }
 }
 
-/// Whether this machine, be it the lab's or not, has a VF.
+/// Returns whether this machine, in the lab or not, has a VF.
 pub fn has_vf() -> bool {
     let devices = fs::read_dir("/sys/bus/pci/devices").into_iter().flatten().flatten();
     devices.into_iter().any(|device| device.path().join("physfn").exists())
 }
 
-/// The seed's pool.
+/// Returns the pool of the example configurations.
 pub fn pool() -> Value {
     json!({
         "name": "v4-81",
@@ -192,7 +192,7 @@ pub fn pool() -> Value {
     })
 }
 
-/// The names of the RDMA devices that are seen somewhere.
+/// Returns the names of the RDMA devices that are visible in a namespace, sorted.
 pub fn rdma_devices(place: &impl Observe) -> Vec<String> {
     let mut names: Vec<_> =
         place.rdma("dev show").iter().map(|dev| dev["ifname"].as_str().unwrap().to_owned()).collect();
@@ -200,7 +200,7 @@ pub fn rdma_devices(place: &impl Observe) -> Vec<String> {
     names
 }
 
-/// The RoCE v2 GIDs of an RDMA device, written as addresses, with the link each belongs to.
+/// Returns the RoCE v2 GIDs of an RDMA device as IP addresses, with their links.
 pub fn gids(device: &str) -> Vec<(String, String)> {
     let port = PathBuf::from(format!("/sys/class/infiniband/{device}/ports/1"));
     let read = |what: &str, index: usize| fs::read_to_string(port.join(what).join(index.to_string())).ok();
@@ -218,7 +218,7 @@ fn first(dir: &Path) -> String {
     names(dir).into_iter().next().unwrap_or_default()
 }
 
-/// What is in a directory, sorted.
+/// Returns the names in a directory, sorted; empty if it does not exist.
 fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();

@@ -1,6 +1,6 @@
-//! Two machines of the lab with a software RDMA device each, on one wire.
+//! Two virtual machines of the lab on one network, with a software RDMA device each.
 //!
-//! A test runs in the first; the second does what it is asked by files in `/lab-out`, which is one folder for both.
+//! A test runs in the first machine. The second executes scripts that the test writes to `/lab-out`, which both machines share.
 
 use std::{
     fs,
@@ -18,15 +18,15 @@ use crate::cli::CommandOutput;
 
 /// The address of the first machine.
 pub const HERE: &str = "192.0.2.1";
-/// The address of the second.
+/// The address of the second machine.
 pub const THERE: &str = "192.0.2.2";
-/// The device of either.
+/// The RDMA device of each machine.
 pub const DEVICE: &str = "rxe0";
 
 static ONE: Mutex<bool> = Mutex::new(false);
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
-/// What both machines begin with. The simulated devices have no traffic: nothing may choose them.
+/// The setup of both machines. The simulated devices are removed, since they carry no traffic and must not be selected.
 const SETUP: &str = "set -e
     rmmod rdmasim
     modprobe rdma_rxe
@@ -34,18 +34,18 @@ const SETUP: &str = "set -e
     ip link set eth0 up
     rdma link add rxe0 type rxe netdev eth0";
 
-/// Both machines, for as long as this value lives; one test at a time has them.
+/// Exclusive use of both machines, for as long as this value lives.
 #[derive(Debug)]
 pub struct MachinePair {
     _one: MutexGuard<'static, bool>,
 }
 
 impl MachinePair {
-    /// The machines with their devices and addresses.
+    /// Waits for the machines, and sets up their devices and addresses once.
     ///
     /// # Panics
-    /// If they cannot be made.
-    #[expect(clippy::new_without_default, reason = "it makes devices")]
+    /// If the setup fails.
+    #[expect(clippy::new_without_default, reason = "it creates devices")]
     pub fn new() -> Self {
         assert!(
             std::env::var_os("SILKRAIL_LAB").is_some(),
@@ -76,16 +76,16 @@ pub fn here(script: &str) -> CommandOutput {
     CommandOutput { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// Runs a script in the other machine. Both its streams are in `stdout`.
+/// Runs a script in the other machine. `stdout` contains its standard output and standard error.
 ///
 /// # Panics
-/// If that machine does not answer.
+/// If that machine does not execute the script in time.
 pub fn there(script: &str) -> CommandOutput {
     let n = NEXT.fetch_add(1, Ordering::SeqCst);
     let file = |name: &str| Path::new("/lab-out").join(format!("{name}.{n}"));
     fs::write(file("new"), script).unwrap();
     fs::rename(file("new"), file("todo")).unwrap();
-    wait_until("the other machine has done what it was asked", || file("done").exists());
+    wait_until("the other machine has executed the script", || file("done").exists());
     let read = |name| fs::read_to_string(file(name)).unwrap();
     CommandOutput { code: read("done").trim().parse().ok(), stdout: read("out"), stderr: String::new() }
 }

@@ -1,4 +1,4 @@
-//! Certificates and hashes, made by others' programs: openssl and perl.
+//! Certificates and hashes, created by the programs openssl and perl.
 
 use std::{
     fs::{self, Permissions},
@@ -9,12 +9,12 @@ use std::{
 
 use tempfile::TempDir;
 
-/// An authority, and what it has signed: files below one directory.
+/// A certificate authority and its certificates: files in a temporary directory.
 #[derive(Debug)]
 pub struct OpensslCa(TempDir);
 
 impl OpensslCa {
-    /// A new one: its certificate is `ca.crt`.
+    /// Creates an authority; its certificate is `ca.crt`.
     ///
     /// # Panics
     /// If openssl fails.
@@ -26,17 +26,17 @@ impl OpensslCa {
         this
     }
 
-    /// Where its files are.
+    /// Returns the directory of its files.
     pub fn directory(&self) -> &Path {
         self.0.path()
     }
 
-    /// A file of it.
+    /// Returns the path of one of its files.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
-    /// Makes `<file>.crt` and `<file>.key`, a certificate of this DNS name.
+    /// Creates `<file>.crt` and `<file>.key`, a certificate for a DNS name and 127.0.0.1.
     ///
     /// # Panics
     /// If openssl fails.
@@ -47,18 +47,18 @@ impl OpensslCa {
         self.request(file, &[&["-subj", &subject, "-addext", &names], &signer[..]].concat());
     }
 
-    /// Writes a file that nobody else may read.
+    /// Writes a file with mode 0600.
     ///
     /// # Panics
     /// If it cannot be written.
     pub fn write(&self, name: &str, text: &str) {
         fs::write(self.path(name), text).unwrap();
-        self.close(name);
+        self.set_private(name);
     }
 
     fn request(&self, file: &str, more: &[&str]) {
         let (certificate, key) = (format!("{file}.crt"), format!("{file}.key"));
-        let made = Command::new("openssl")
+        let output = Command::new("openssl")
             .args([
                 "req",
                 "-x509",
@@ -75,11 +75,11 @@ impl OpensslCa {
             .current_dir(self.directory())
             .output()
             .unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        self.close(&key);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        self.set_private(&key);
     }
 
-    fn close(&self, name: &str) {
+    fn set_private(&self, name: &str) {
         fs::set_permissions(self.path(name), Permissions::from_mode(0o600)).unwrap();
     }
 }
@@ -90,14 +90,15 @@ impl Default for OpensslCa {
     }
 }
 
-/// A bcrypt hash of a password, by the C library.
+/// Returns the bcrypt hash of a password, computed by crypt(3).
 ///
 /// # Panics
 /// If perl fails.
 pub fn hash(password: &str, cost: u32) -> String {
     let salt = format!("$2y${cost:02}$abcdefghijklmnopqrstuu");
-    let made = Command::new("perl").args(["-e", "print crypt($ARGV[0], $ARGV[1])", password, &salt]).output();
-    let hash = String::from_utf8(made.unwrap().stdout).unwrap();
-    assert!(hash.len() == 60, "perl's crypt knows no bcrypt: {hash:?}");
+    let output =
+        Command::new("perl").args(["-e", "print crypt($ARGV[0], $ARGV[1])", password, &salt]).output();
+    let hash = String::from_utf8(output.unwrap().stdout).unwrap();
+    assert!(hash.len() == 60, "perl's crypt does not support bcrypt: {hash:?}");
     hash
 }

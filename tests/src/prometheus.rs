@@ -1,4 +1,4 @@
-//! A real Prometheus, of Debian's package `prometheus`, with the configuration and rules of `conf/prometheus`.
+//! A real Prometheus, from Debian's package `prometheus`, with the configuration and rules of `conf/prometheus`.
 
 use std::{
     env, fs,
@@ -14,19 +14,19 @@ use tempfile::TempDir;
 
 use crate::{conf, http};
 
-/// The job of `conf/prometheus/prometheus.yml` for hosts that are known by name.
+/// The job of `conf/prometheus/prometheus.yml` with static targets.
 const JOB: &str = "silkraild-units";
 
-/// How often it scrapes. A scrape may take no longer, and one of the whole lab takes 0.6 s, or twice that at first.
+/// The scrape interval. A scrape must not take longer; a scrape of the whole lab takes 0.6 s, the first twice that.
 const SCRAPE: &str = "2s";
 
-/// How long it may take to start, in a guest that shares two processors with others.
+/// The timeout of the start, in a guest that shares two CPUs with others.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Where a program of the package is: in `PATH`, or where hack/test puts it.
+/// Returns the path of a program of the package, in `PATH` or in the directory that `hack/test` installs it to.
 ///
 /// # Panics
-/// If it is not there.
+/// If it does not exist.
 pub fn program(name: &str) -> PathBuf {
     let built = env::current_exe().unwrap();
     let path = env::var_os("PATH").unwrap_or_default();
@@ -37,7 +37,7 @@ pub fn program(name: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("{name} is neither in PATH nor in target/tools/bin: hack/test fetches it"))
 }
 
-/// What `promtool check metrics` says of an exposition.
+/// Runs `promtool check metrics` on an exposition, and returns its output.
 ///
 /// # Panics
 /// If it cannot be run.
@@ -56,17 +56,17 @@ pub struct Prometheus {
     directory: TempDir,
 }
 
-/// A series and its value now.
+/// A series and its value at the time of a query.
 #[derive(Debug)]
 pub struct QueriedSample {
-    /// Its labels.
+    /// Labels, including `__name__`.
     pub labels: Value,
-    /// Its value.
+    /// Value at the time of the query.
     pub value: f64,
 }
 
 impl Prometheus {
-    /// One that scrapes a silkraild every few seconds, as the one of a cluster.
+    /// Starts a Prometheus with the example configuration, which scrapes a silkraild every few seconds.
     ///
     /// # Panics
     /// If it does not become ready.
@@ -74,7 +74,7 @@ impl Prometheus {
         Self::with(&configuration(target))
     }
 
-    /// One with a configuration of its own, which may name `rules.yml`.
+    /// Starts a Prometheus with this configuration, which may refer to `rules.yml`.
     ///
     /// # Panics
     /// If it does not become ready.
@@ -84,7 +84,7 @@ impl Prometheus {
         fs::write(directory.path().join("prometheus.yml"), configuration.to_string()).unwrap();
         fs::write(directory.path().join("rules.yml"), conf::text("prometheus/rules.yml")).unwrap();
         let log = fs::File::create(directory.path().join("log")).unwrap();
-        // A port that was free a moment ago: Prometheus does not say which one it has.
+        // A port that is free at this moment, since Prometheus does not report the port it chose.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let child = Command::new(program("prometheus"))
             .args(["--config.file=prometheus.yml", "--storage.tsdb.path=data"])
@@ -104,7 +104,7 @@ impl Prometheus {
         let deadline = Instant::now() + QUERY_TIMEOUT;
         let ready = |address| {
             TcpStream::connect(address).is_ok()
-                && http::ask(address, "GET /-/ready HTTP/1.0", &[]).status == 200
+                && http::request(address, "GET /-/ready HTTP/1.0", &[]).status == 200
         };
         while !ready(self.address) {
             let ended = self.child.try_wait().unwrap();
@@ -114,7 +114,7 @@ impl Prometheus {
         }
     }
 
-    /// The series of an expression, now.
+    /// Evaluates an expression, and returns its series.
     ///
     /// # Panics
     /// If the expression cannot be evaluated.
@@ -128,27 +128,27 @@ impl Prometheus {
         data["result"].as_array().unwrap().iter().map(sample).collect()
     }
 
-    /// The values of a label of the series that a selector chooses.
+    /// Returns the values of a label of the selected series.
     ///
     /// # Panics
-    /// If the selector is none.
+    /// If the selector is invalid.
     pub fn label_values(&self, selector: &str, label: &str) -> Vec<String> {
         let data = self.get(&format!("label/{label}/values"), &[("match[]", selector)]);
         data.as_array().unwrap().iter().map(|value| value.as_str().unwrap().to_owned()).collect()
     }
 
-    /// What a part of its API says: `rules`, `targets`.
+    /// Returns the data of a request to the HTTP API, for example of `rules` or `targets`.
     ///
     /// # Panics
-    /// If it refuses.
+    /// If the request fails.
     pub fn get(&self, path: &str, parameters: &[(&str, &str)]) -> Value {
         let pairs: Vec<_> =
             parameters.iter().map(|(name, value)| format!("{name}={}", http::escaped(value))).collect();
         let request = format!("GET /api/v1/{path}?{} HTTP/1.0", pairs.join("&"));
-        let answer = http::ask(self.address, &request, &[]);
-        let mut said: Value = serde_json::from_slice(&answer.body).unwrap();
-        assert_eq!(said["status"], "success", "{path} {parameters:?}: {said}");
-        said["data"].take()
+        let response = http::request(self.address, &request, &[]);
+        let mut reply: Value = serde_json::from_slice(&response.body).unwrap();
+        assert_eq!(reply["status"], "success", "{path} {parameters:?}: {reply}");
+        reply["data"].take()
     }
 }
 
@@ -163,7 +163,7 @@ impl Drop for Prometheus {
     }
 }
 
-/// The configuration as users copy it, but for its pace and what is to be scraped.
+/// Returns the example configuration with short intervals, and with this target only.
 fn configuration(target: SocketAddr) -> Value {
     let mut configuration = conf::yaml("prometheus/prometheus.yml").remove(0);
     configuration["global"] = json!({"scrape_interval": SCRAPE, "evaluation_interval": "1s"});

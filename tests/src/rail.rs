@@ -1,4 +1,4 @@
-//! A node with one rail: what nearly every test begins with.
+//! A node with one rail, which most tests use.
 
 use std::{
     fs::{self, File},
@@ -9,23 +9,23 @@ use netns::NetNs;
 use serde_json::{Value, json};
 use testkit::{Call, FakeIpam, Observe, TestNode, TestPod};
 
-/// Every version, oldest first.
+/// All CNI versions, oldest first.
 pub const VERSIONS: [&str; 7] = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
 
-/// A node whose link `rail0` is cabled to `port0` of a switch, and a pod.
+/// A node whose link `rail0` is connected to `port0` of a switch, and a pod.
 #[derive(Debug)]
 pub struct RailNode {
     /// The pod.
     pub pod: TestPod,
-    /// The other end of the cable.
+    /// The namespace of the switch.
     pub switch: TestPod,
     /// The node.
     pub node: TestNode,
 }
 
 impl RailNode {
-    /// A node with its rail, and an empty pod.
-    #[expect(clippy::new_without_default, reason = "it makes a namespace")]
+    /// Creates a node with its rail, and an empty pod.
+    #[expect(clippy::new_without_default, reason = "it creates a namespace")]
     pub fn new() -> Self {
         let node = TestNode::new();
         let (pod, switch) = (node.pod("a"), node.pod("switch"));
@@ -33,20 +33,20 @@ impl RailNode {
         Self { pod, switch, node }
     }
 
-    /// The rail when its pod has died and there is another.
+    /// Ends the pod, and returns the rail with another pod.
     ///
     /// # Panics
     /// If the pod had no namespace.
     #[must_use]
     pub fn next_pod(self, name: &str) -> Self {
         let Self { pod, node, switch } = self;
-        // The kernel gives the number of a dead namespace to the next, which other tests make all the time. A socket keeps
-        // it, and nobody else sees that.
+        // The kernel reuses the inode number of a deleted namespace, and other tests create namespaces at the same time. A
+        // socket keeps the number in use, and is not visible outside this process.
         let netns = NetNs::open(pod.path()).unwrap();
         std::mem::forget(netns.run(|| UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap());
         drop(netns);
         pod.end();
-        // Where tests run in a sandbox, its first process may not be looked at, and then nobody could judge who lives.
+        // In a sandbox, process 1 cannot be read, and GC could not determine which pods are running.
         let first = node.state_dir().with_file_name("first");
         fs::create_dir_all(&first).unwrap();
         File::create(first.join("mountinfo")).unwrap();
@@ -54,7 +54,7 @@ impl RailNode {
         Self { pod: node.pod(name), node, switch }
     }
 
-    /// A call of macvlan about the pod, with this configuration on top of the usual one.
+    /// Returns a call of macvlan for the pod, with the keys `more` added to the default configuration.
     pub fn macvlan(&self, more: &Value) -> Call {
         self.plugin(
             "macvlan",
@@ -62,17 +62,17 @@ impl RailNode {
         )
     }
 
-    /// A call of macvlan without addresses.
+    /// Returns a call of macvlan without addresses.
     pub fn layer_2(&self, more: &Value) -> Call {
         self.plugin("macvlan", &merged(json!({"master": "rail0", "ipam": {}}), more))
     }
 
-    /// A call of macvlan with an IPAM plugin of a test's own.
+    /// Returns a call of macvlan with a fake IPAM plugin.
     pub fn with_ipam(&self, ipam: &FakeIpam) -> Call {
         self.macvlan(&json!({"ipam": {"type": "fake"}})).delegates_in(ipam.dir())
     }
 
-    /// A call of silkrail-ipam itself with this `ipam`.
+    /// Returns a call of silkrail-ipam as a main plugin with this `ipam`.
     pub fn ipam(&self, ipam: &Value) -> Call {
         self.plugin("silkrail-ipam", &json!({"ipam": merged(json!({"type": "silkrail-ipam"}), ipam)}))
     }
@@ -83,22 +83,22 @@ impl RailNode {
     }
 }
 
-/// An `ipam` with one pool of these ranges.
+/// Returns an `ipam` with one pool of these ranges.
 pub fn ipam(ips: &[&str]) -> Value {
     json!({"type": "silkrail-ipam", "pools": [pool("rail", ips)]})
 }
 
-/// A pool of 10.7.0.0/24.
+/// Returns a pool of 10.7.0.0/24.
 pub fn pool(name: &str, ips: &[&str]) -> Value {
     json!({"name": name, "subnet": "10.7.0.0/24", "ips": ips, "gateway": "10.7.0.1"})
 }
 
-/// A pool of fd00:7::/64, without a gateway: with one, ADD waits for duplicate address detection.
+/// Returns a pool of fd00:7::/64 without a gateway: with one, ADD waits for duplicate address detection.
 pub fn pool6(name: &str, ips: &[&str]) -> Value {
     json!({"name": name, "subnet": "fd00:7::/64", "ips": ips})
 }
 
-/// The keys of both objects; the second's count.
+/// Returns an object with the keys of both; those of the second take precedence.
 pub fn merged(mut object: Value, more: &Value) -> Value {
     for (key, value) in more.as_object().unwrap() {
         object[key] = value.clone();
@@ -106,13 +106,13 @@ pub fn merged(mut object: Value, more: &Value) -> Value {
     object
 }
 
-/// The addresses of a result, without their prefix lengths.
+/// Returns the addresses of a result, without their prefix lengths.
 pub fn ips(result: &Value) -> Vec<String> {
     let of = |ip: &Value| ip["address"].as_str().unwrap().split('/').next().unwrap().to_owned();
     result["ips"].as_array().map(|ips| ips.iter().map(of).collect()).unwrap_or_default()
 }
 
-/// The one address of a result.
+/// Returns the only address of a result, without its prefix length.
 pub fn ip(result: &Value) -> String {
     let all = ips(result);
     assert_eq!(all.len(), 1, "{result}");

@@ -1,4 +1,4 @@
-//! A reboot, as far as files can tell.
+//! A simulated reboot: the state files get the ID of another boot.
 
 use std::{
     fs,
@@ -7,32 +7,32 @@ use std::{
 
 use testkit::TestNode;
 
-/// The identity of that boot.
+/// The ID of the simulated former boot.
 pub const FORMER: &str = "00000000-0000-0000-0000-000000000000";
 
-/// The boot's identity.
+/// Returns the current boot ID.
 ///
 /// # Panics
-/// If the kernel does not tell.
+/// If `/proc/sys/kernel/random/boot_id` cannot be read.
 pub fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().trim().to_owned()
 }
 
-/// Where this boot's addresses are.
+/// Returns the directory of the addresses that were allocated in this boot.
 pub fn store(node: &TestNode) -> PathBuf {
     node.state_dir().join("ipam").join(boot_id())
 }
 
-/// Has all state say that it was written before the last boot.
+/// Changes all state to that of a former boot.
 ///
 /// # Panics
-/// If there is none of this boot.
+/// If there is no state of this boot.
 pub fn age(node: &TestNode) {
     let aged = age_below(&node.state_dir(), &boot_id());
     assert!(aged > 0, "there is no state of this boot");
 }
 
-/// Names and contents; links are followed nowhere.
+/// Replaces the boot ID in the names and contents of files, without following symbolic links. Returns the number of changes.
 fn age_below(dir: &Path, now: &str) -> usize {
     let mut aged = 0;
     for entry in fs::read_dir(dir).unwrap() {

@@ -2,24 +2,24 @@
 
 use std::{collections::HashMap, fs, path::Path};
 
-/// Where the name of a hardware counter stands in the name of a pod's metric.
-const PLACE: &str = "<counter>";
+/// The placeholder for the name of a hardware counter in the name of a pod's metric.
+const PLACEHOLDER: &str = "<counter>";
 
-/// On every series of a device that is in a pod's network namespace, whatever the page says of the metric.
-const OF_A_POD: [&str; 2] = ["pod_namespace", "pod_name"];
+/// Labels of every series of a device in a pod's network namespace, which the page does not list for each metric.
+const POD_LABELS: [&str; 2] = ["pod_namespace", "pod_name"];
 
 /// A row of the reference.
 #[derive(Debug, Clone)]
 pub struct ReferenceMetric {
-    /// As in the exposition.
+    /// Name in the exposition.
     pub name: String,
     /// `counter` or `gauge`.
     pub kind: String,
     /// The names of its labels.
     pub labels: Vec<String>,
-    /// What it tells.
+    /// Description.
     pub meaning: String,
-    /// Where the value comes from.
+    /// Source of the value.
     pub source: String,
 }
 
@@ -36,18 +36,18 @@ impl ReferenceMetric {
         }
     }
 
-    /// Whether a series of it may have this label.
+    /// Returns whether a series of the metric may have this label.
     pub fn has(&self, label: &str) -> bool {
-        OF_A_POD.contains(&label) || self.labels.iter().any(|known| known == label)
+        POD_LABELS.contains(&label) || self.labels.iter().any(|known| known == label)
     }
 
-    /// A counter of drivers, which pods have as well.
+    /// Returns whether the metric is a hardware counter, which pods have as well.
     fn is_of_hardware(&self) -> bool {
         self.source.contains("`hw_counters`, ")
     }
 }
 
-/// The page.
+/// The rows of the metrics reference.
 #[derive(Debug)]
 pub struct MetricsReference {
     rows: Vec<ReferenceMetric>,
@@ -67,15 +67,15 @@ impl MetricsReference {
         }
     }
 
-    /// The rows of the page.
+    /// Returns the rows of the page.
     pub fn rows(&self) -> &[ReferenceMetric] {
         &self.rows
     }
 
-    /// Every metric, those of pods' hardware counters one by one.
+    /// Returns every metric, with one element for each hardware counter of pods.
     pub fn metrics(&self) -> Vec<ReferenceMetric> {
         let (patterns, mut metrics): (Vec<_>, Vec<_>) =
-            self.rows.iter().cloned().partition(|row| row.name.contains(PLACE));
+            self.rows.iter().cloned().partition(|row| row.name.contains(PLACEHOLDER));
         let counters: Vec<ReferenceMetric> =
             metrics.iter().filter(|row| row.is_of_hardware()).cloned().collect();
         for pattern in patterns {
@@ -84,25 +84,26 @@ impl MetricsReference {
                 source: counter.source.clone(),
                 ..pattern.clone()
             });
-            // Some have a row of their own, with labels of their own.
+            // Some have a separate row with other labels.
             let of_pods = of_pods.filter(|one| self.rows.iter().all(|row| row.name != one.name));
             metrics.extend(of_pods.collect::<Vec<_>>());
         }
         metrics
     }
 
-    /// What is in an exposition (Prometheus text) and not in the reference: unknown names, other types, unknown labels.
-    pub fn strangers(&self, exposition: &str) -> Vec<String> {
+    /// Returns what an exposition (Prometheus text) contains and the reference does not: metrics, other types, labels.
+    pub fn undocumented(&self, exposition: &str) -> Vec<String> {
         let metrics: HashMap<String, ReferenceMetric> =
             self.metrics().into_iter().map(|metric| (metric.name.clone(), metric)).collect();
-        let mut found: Vec<String> = exposition.lines().filter_map(|line| stranger(&metrics, line)).collect();
+        let mut found: Vec<String> =
+            exposition.lines().filter_map(|line| undocumented_part(&metrics, line)).collect();
         found.sort();
         found.dedup();
         found
     }
 }
 
-fn stranger(metrics: &HashMap<String, ReferenceMetric>, line: &str) -> Option<String> {
+fn undocumented_part(metrics: &HashMap<String, ReferenceMetric>, line: &str) -> Option<String> {
     if let Some(of_type) = line.strip_prefix("# TYPE ") {
         let (name, kind) = of_type.split_once(' ')?;
         return metrics.get(name).filter(|metric| metric.kind != kind).map(|_| format!("{name} is a {kind}"));
@@ -112,7 +113,7 @@ fn stranger(metrics: &HashMap<String, ReferenceMetric>, line: &str) -> Option<St
     }
     let name = line.split(['{', ' ']).next()?;
     let Some(metric) = metrics.get(name) else { return Some(name.to_owned()) };
-    // Values of labels are between quotes, so what is not holds the names.
+    // Values of labels are quoted, so the text outside quotes contains the names.
     let labels = line[name.len()..].replace(r"\\", "").replace(r#"\""#, "");
     let names = labels.split('"').step_by(2).filter_map(|part| part.strip_suffix('='));
     let mut names = names.map(|part| part.trim_start_matches(['{', ',']));

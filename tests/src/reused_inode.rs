@@ -1,4 +1,4 @@
-//! A namespace's inode number that comes again.
+//! Pods whose namespaces reuse an inode number.
 
 use std::{
     fs,
@@ -9,19 +9,19 @@ use std::{
 
 use testkit::{TestNode, TestPod};
 
-/// The inode number of a pod's namespace.
+/// Returns the inode number of a pod's namespace.
 ///
 /// # Panics
-/// If it is gone.
+/// If the namespace does not exist.
 pub fn number(pod: &TestPod) -> u64 {
     fs::metadata(pod.path()).unwrap().ino()
 }
 
-/// A new pod whose namespace has the number of one that has died. The kernel gives the lowest that is free; other tests
-/// that make namespaces may be faster, and release it.
+/// Creates a pod whose namespace has the inode number of a deleted namespace. The kernel assigns the lowest free number, which
+/// concurrent tests may take for a while.
 ///
 /// # Panics
-/// If it does not come again.
+/// If no namespace gets the number within a minute.
 pub fn with_number(node: &TestNode, wanted: u64) -> TestPod {
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(60) {

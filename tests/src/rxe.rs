@@ -1,5 +1,5 @@
-//! A software RDMA device (rxe) in the lab's machine, and programs that use it: the only one there whose queue pairs
-//! carry traffic.
+//! A software RDMA device (rxe) in the lab's machine, and programs that use it. It is the only device of the lab whose queue
+//! pairs carry traffic.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use testkit::{Observe, TestNode, wait_until};
 
 use crate::machine::LabMachine;
 
-/// The device's name.
+/// The name of the device.
 pub const DEVICE: &str = "rxe0";
 /// The address of its link.
 pub const ADDRESS: &str = "192.0.2.1";
@@ -19,24 +19,24 @@ pub const ADDRESS: &str = "192.0.2.1";
 /// The machine with a software RDMA device on `eth0`, for as long as this value lives.
 #[derive(Debug)]
 pub struct Rxe {
-    /// The machine.
+    /// The machine that has the device.
     pub machine: LabMachine,
 }
 
 impl Rxe {
-    /// The machine in shared mode, with the device and a GID of its own.
+    /// Returns the machine in shared mode, with the device and its GID.
     ///
     /// # Panics
-    /// If it cannot be made.
-    #[expect(clippy::new_without_default, reason = "it makes a device")]
+    /// If the device cannot be created.
+    #[expect(clippy::new_without_default, reason = "it creates a device")]
     pub fn new() -> Self {
         Self::on(LabMachine::shared())
     }
 
-    /// The device on a machine in any mode.
+    /// Creates the device on a machine in any mode.
     ///
     /// # Panics
-    /// If it cannot be made.
+    /// If the device cannot be created.
     pub fn on(machine: LabMachine) -> Self {
         let rxe = Self { machine };
         rxe.node().run("modprobe", &["rdma_rxe"]);
@@ -50,7 +50,7 @@ impl Rxe {
         &self.machine.node
     }
 
-    /// The index of the GID that is the link's IPv4 address.
+    /// Returns the index of the GID of the link's IPv4 address.
     pub fn gid(&self) -> Option<usize> {
         let table = format!("/sys/class/infiniband/{DEVICE}/ports/1/gids");
         (0..64).find(|index| {
@@ -59,7 +59,7 @@ impl Rxe {
         })
     }
 
-    /// Two ends of one of ibverbs-utils' ping-pongs, which would go on for hours.
+    /// Starts the server and the client of a ping-pong program of ibverbs-utils, which would run for hours.
     ///
     /// # Panics
     /// If they do not start.
@@ -71,7 +71,7 @@ impl Rxe {
         [server, RxeProgram::start(program, &[&common[..], &["127.0.0.1"]].concat())]
     }
 
-    /// What `rdma` prints of a kind of objects of the device.
+    /// Returns the objects of a kind (`qp`, `cq`, …) on the device, as `rdma -d resource show` prints them.
     ///
     /// # Panics
     /// If it cannot be run.
@@ -94,7 +94,7 @@ impl Drop for Rxe {
 pub struct RxeProgram(Child);
 
 impl RxeProgram {
-    /// Starts one; its output goes nowhere.
+    /// Starts a program; its output is discarded.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -102,7 +102,7 @@ impl RxeProgram {
         Self::spawn(Command::new(program).args(arguments))
     }
 
-    /// Starts a command.
+    /// Starts a command; its standard output is discarded.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -110,7 +110,7 @@ impl RxeProgram {
         Self(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
     }
 
-    /// Its process.
+    /// Returns the PID.
     pub fn pid(&self) -> u32 {
         self.0.id()
     }
@@ -123,7 +123,7 @@ impl Drop for RxeProgram {
     }
 }
 
-/// Whether a TCP socket of this machine listens on a port.
+/// Returns whether a TCP socket of this namespace listens on a port.
 pub fn listens(port: u16) -> bool {
     let wanted = format!(":{port:04X}");
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());

@@ -1,4 +1,4 @@
-//! What a scrape says, read as Prometheus reads it.
+//! A parser for the exposition format, which reads samples as Prometheus does.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,19 @@ pub struct Scrape {
 /// One sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScrapedSample {
-    /// The metric.
+    /// Name of the metric.
     pub name: String,
-    /// Its labels.
+    /// Labels by name.
     pub labels: BTreeMap<String, String>,
-    /// Its value, digit by digit.
+    /// Value as text, which keeps every digit.
     pub value: String,
 }
 
 impl Scrape {
-    /// Reads the classic text.
+    /// Parses the text format 0.0.4.
     ///
     /// # Panics
-    /// If a line is no sample, or two are of the same series.
+    /// If a line is not a sample, or two samples have the same series.
     pub fn parse(text: &str) -> Self {
         let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
         let samples: Vec<_> =
@@ -35,15 +35,15 @@ impl Scrape {
         Self { samples }
     }
 
-    /// The samples of a metric that have these labels, among others.
+    /// Returns the samples of a metric that have these labels and any others.
     pub fn of(&self, name: &str, labels: &[(&str, &str)]) -> Vec<&ScrapedSample> {
         self.samples.iter().filter(|sample| sample.name == name && sample.has(labels)).collect()
     }
 
-    /// The value of the one sample of a metric that has these labels.
+    /// Returns the value of the only sample of a metric that has these labels.
     ///
     /// # Panics
-    /// If there is none, or more.
+    /// If there is not exactly one.
     pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> &str {
         match self.of(name, labels)[..] {
             [one] => &one.value,
@@ -51,7 +51,7 @@ impl Scrape {
         }
     }
 
-    /// As a number.
+    /// Returns the same value as a number.
     ///
     /// # Panics
     /// As [`Scrape::value`].
@@ -59,7 +59,7 @@ impl Scrape {
         self.value(name, labels).parse().unwrap()
     }
 
-    /// The names of all metrics.
+    /// Returns the names of all metrics, sorted.
     pub fn names(&self) -> Vec<&str> {
         let mut names: Vec<_> = self.samples.iter().map(|sample| sample.name.as_str()).collect();
         names.sort_unstable();
@@ -67,19 +67,19 @@ impl Scrape {
         names
     }
 
-    /// All samples.
+    /// Returns all samples in the order of the text.
     pub fn samples(&self) -> &[ScrapedSample] {
         &self.samples
     }
 }
 
 impl ScrapedSample {
-    /// Whether it has these labels.
+    /// Returns whether the sample has these labels.
     pub fn has(&self, labels: &[(&str, &str)]) -> bool {
         labels.iter().all(|(name, value)| self.label(name) == *value)
     }
 
-    /// A label's value; empty if it has none.
+    /// Returns the value of a label; empty if the sample does not have it.
     pub fn label(&self, name: &str) -> &str {
         self.labels.get(name).map_or("", String::as_str)
     }
@@ -100,7 +100,7 @@ impl ScrapedSample {
     }
 }
 
-/// A text up to its closing quote, and what is behind that.
+/// Returns a quoted text up to its closing quote, unescaped, and the rest after the quote.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let (mut value, mut chars) = (String::new(), text.char_indices());
     while let Some((at, c)) = chars.next() {

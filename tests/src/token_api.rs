@@ -1,4 +1,4 @@
-//! A fake of the part of the Kubernetes API that decides about tokens: real HTTP, and two kinds of reviews.
+//! A fake of the Kubernetes API for token authentication: HTTP, TokenReview and SubjectAccessReview.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use std::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The server. It answers until it is dropped, or is told not to.
+/// The server. It serves until it is dropped, or until [`TokenApi::fail`] is called.
 #[derive(Debug)]
 pub struct TokenApi {
     directory: TempDir,
@@ -25,7 +25,7 @@ pub struct TokenApi {
 }
 
 impl TokenApi {
-    /// One that knows a token of Prometheus, which may get `/metrics` and nothing else.
+    /// Starts a server with one valid token, of Prometheus, which is authorized for `GET /metrics` only.
     ///
     /// # Panics
     /// If it cannot listen.
@@ -39,10 +39,10 @@ impl TokenApi {
             for stream in accepting.incoming().map_while(Result::ok) {
                 counter.fetch_add(1, Ordering::SeqCst);
                 let echo = echo.load(Ordering::SeqCst);
-                thread::spawn(move || answer(stream, echo));
+                thread::spawn(move || serve(stream, echo));
             }
         });
-        // By its name, which has to be looked up.
+        // By host name, so that the client must resolve it.
         let server = format!("http://localhost:{}", listener.local_addr().unwrap().port());
         let directory = tempfile::tempdir().unwrap();
         let kubeconfig = json!({
@@ -57,22 +57,22 @@ impl TokenApi {
         Self { directory, listener, asked, echoes }
     }
 
-    /// The file for `KUBECONFIG`.
+    /// Returns the path for `KUBECONFIG`.
     pub fn kubeconfig(&self) -> PathBuf {
         self.directory.path().join("kubeconfig")
     }
 
-    /// How many questions it was asked.
+    /// Returns the number of requests so far.
     pub fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// From now on every answer has this status, and is the text of the question where a review should be.
+    /// Makes every later response have this status, and the text of the request as a JSON string in place of a review.
     pub fn echo(&self, status: u16) {
         self.echoes.store(status, Ordering::SeqCst);
     }
 
-    /// From now on nobody is answered.
+    /// Makes the server stop accepting connections.
     ///
     /// # Panics
     /// If the socket cannot be shut.
@@ -85,8 +85,8 @@ impl TokenApi {
     }
 }
 
-/// One request for each connection; `echo` is a status to repeat it with.
-fn answer(mut stream: TcpStream, echo: u16) {
+/// Serves one request of a connection. If `echo` is not 0, the response has this status and repeats the request.
+fn serve(mut stream: TcpStream, echo: u16) {
     let mut lines = BufReader::new(stream.try_clone().unwrap());
     let (mut request, mut length) = (String::new(), 0);
     let _ = lines.read_line(&mut request);
@@ -109,11 +109,11 @@ fn answer(mut stream: TcpStream, echo: u16) {
     let status = match path {
         _ if !is_silkraild => 403,
         "/apis/authentication.k8s.io/v1/tokenreviews" => {
-            review["status"] = whose(&review["spec"]);
+            review["status"] = token_status(&review["spec"]);
             201
         }
         "/apis/authorization.k8s.io/v1/subjectaccessreviews" => {
-            review["status"] = json!({"allowed": may(&review["spec"])});
+            review["status"] = json!({"allowed": is_allowed(&review["spec"])});
             201
         }
         _ => 404,
@@ -136,17 +136,17 @@ fn answer(mut stream: TcpStream, echo: u16) {
 
 const PROMETHEUS: &str = "system:serviceaccount:monitoring:prometheus";
 
-fn whose(spec: &Value) -> Value {
+fn token_status(spec: &Value) -> Value {
     match spec["token"].as_str() {
         Some("prometheus") => {
             json!({"authenticated": true, "user": {"username": PROMETHEUS, "groups": ["system:authenticated"]}})
         }
-        // As real servers say it.
+        // The response of a real API server.
         _ => json!({"user": {}, "error": "invalid bearer token"}),
     }
 }
 
-fn may(spec: &Value) -> bool {
+fn is_allowed(spec: &Value) -> bool {
     spec["user"] == PROMETHEUS
         && spec["groups"] == json!(["system:authenticated"])
         && spec["nonResourceAttributes"] == json!({"path": "/metrics", "verb": "get"})

@@ -1,24 +1,24 @@
-//! What a plugin asks of the kernel, by strace's account.
+//! The netlink requests of a plugin, as recorded by strace.
 
 use std::{fs, path::PathBuf};
 
 use testkit::{Answer, Call, TestNode};
 
-/// Runs calls and keeps what they sent to the kernel.
+/// Runs calls under strace, and records the netlink messages that they send.
 #[derive(Debug)]
 pub struct StraceRun {
     file: PathBuf,
-    /// One line for each message.
+    /// One line of strace's output for each message.
     pub sent: Vec<String>,
 }
 
 impl StraceRun {
-    /// Nothing was called yet.
+    /// Returns a recorder without messages.
     pub fn new(node: &TestNode) -> Self {
         Self { file: node.state_dir().with_file_name("trace"), sent: Vec::new() }
     }
 
-    /// Makes a call and notes what it sends.
+    /// Makes a call and records the messages that it sends.
     ///
     /// # Panics
     /// If strace shows no message.
@@ -34,9 +34,9 @@ impl StraceRun {
         answer
     }
 
-    /// How often it asked for the VFs of a link: `IFLA_EXT_MASK` (29) with `RTEXT_FILTER_VF` (1).
+    /// Returns the number of queries for the VFs of a link: `IFLA_EXT_MASK` (29) with `RTEXT_FILTER_VF` (1).
     pub fn vf_queries(&self) -> usize {
-        let asks = |line: &&String| {
+        let is_query = |line: &&String| {
             let raw = line.split(r"\x08\x00\x1d\x00\x").skip(1).any(|rest| {
                 rest.get(..2)
                     .and_then(|byte| u8::from_str_radix(byte, 16).ok())
@@ -44,22 +44,22 @@ impl StraceRun {
             });
             raw || line.contains("RTEXT_FILTER_VF")
         };
-        self.sent.iter().filter(asks).count()
+        self.sent.iter().filter(is_query).count()
     }
 
-    /// How often it asked for a link or a list of them: `RTM_GETLINK` (18).
+    /// Returns the number of queries for a link or a list of links: `RTM_GETLINK` (18).
     pub fn link_queries(&self) -> usize {
-        let asks = |line: &&String| line.contains("RTM_GETLINK") || line.contains("nlmsg_type=0x12 ");
-        self.sent.iter().filter(asks).count()
+        let is_query = |line: &&String| line.contains("RTM_GETLINK") || line.contains("nlmsg_type=0x12 ");
+        self.sent.iter().filter(is_query).count()
     }
 
-    /// How often it told a PF something about a VF: `IFLA_VFINFO_LIST` (22) in an `RTM_NEWLINK` (16).
+    /// Returns the number of requests to a PF that change a VF: `IFLA_VFINFO_LIST` (22) in an `RTM_NEWLINK` (16).
     pub fn vf_changes(&self) -> usize {
-        let tells = |line: &&String| {
+        let is_change = |line: &&String| {
             let raw = line.contains("nlmsg_type=0x10 ")
                 && (line.contains(r"\x16\x80") || line.contains(r"\x16\x00"));
             raw || line.contains("IFLA_VFINFO_LIST")
         };
-        self.sent.iter().filter(tells).count()
+        self.sent.iter().filter(is_change).count()
     }
 }

@@ -1,4 +1,4 @@
-//! All VFs of the lab's machine, each attached and detached by a worker of its own.
+//! All VFs of the lab's machine, each attached and detached by its own worker.
 
 use std::{
     thread,
@@ -18,17 +18,17 @@ use crate::{
     random_work::{once_in, perhaps_killed},
 };
 
-/// How long a call lives in the emulated machine, with others beside it.
+/// The duration of a call in the emulated machine under load; calls are killed within this time.
 const LIFE: Duration = Duration::from_millis(1500);
 
-/// What the workers share.
+/// The data shared by the workers.
 struct ExclusiveWorkers {
     machine: LabMachine,
     ledger: AssignedAddresses,
     tally: CallCounts,
 }
 
-/// Has a worker for each VF call until `end`, collects once, and compares.
+/// Runs a worker for each VF until `end`, calls GC once, and compares the machine with its former state.
 pub(crate) fn soak(end: Instant) -> CallCounts {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
@@ -57,7 +57,7 @@ pub(crate) fn soak(end: Instant) -> CallCounts {
     place.tally
 }
 
-/// A pod gets the VF and loses it. Its DEL may be left out; then it is returned, to come late.
+/// Attaches a VF to a pod and detaches it. If the DEL is left out, the chain is returned for a late DEL.
 fn attach_and_detach(
     place: &ExclusiveWorkers,
     vf: &LabVf,
@@ -68,25 +68,27 @@ fn attach_and_detach(
     let container = format!("{}-{}-{round}", vf.pf, vf.index);
     let mut pod = Some(machine.node.pod(&container));
     let chain = Chain::new(machine, vf, pod.as_ref().unwrap(), settings()).container(&container);
-    let whole = attach(place, &chain, &container);
-    // The former pod's DEL comes late and must not touch this one.
+    let result = attach(place, &chain, &container);
+    // The late DEL of the former pod must not change this attachment.
     if let Some(former) = former {
         detach(tally, &former);
-        if let Some(result) = &whole {
+        if let Some(result) = &result {
             for answer in [chain.sriov().check_after(result), chain.rdma().check_after(result)] {
                 if !answer.status.success() {
-                    tally.wrong(format!("after another's late DEL, {container}: {answer:?}"));
+                    tally.error(format!(
+                        "CHECK of {container} after a late DEL of the former pod: {answer:?}"
+                    ));
                 }
             }
         }
     }
     if once_in(2) {
-        pod = end(tally, pod);
+        pod = end_namespace(tally, pod);
     }
     ledger.returned(&container);
     if once_in(5) {
         // Without its DEL, a device returns to the host only when the namespace ends.
-        end(tally, pod);
+        end_namespace(tally, pod);
         return Some(chain);
     }
     detach(tally, &chain);
@@ -105,37 +107,37 @@ fn settings() -> Value {
     settings
 }
 
-/// ADD of both plugins, as a runtime does: the second only if the first succeeded.
+/// Calls ADD of both plugins as a runtime does: the second only if the first succeeded.
 fn attach(place: &ExclusiveWorkers, chain: &Chain, container: &str) -> Option<Value> {
     let ExclusiveWorkers { ledger, tally, .. } = place;
     let answer = tally.call("sriov ADD", || perhaps_killed(chain.sriov(), 3, LIFE).add());
     if !answer.status.success() {
-        not_refused(tally, &answer);
+        check_not_refused(tally, &answer);
         return None;
     }
     let result = answer.json();
     ledger.given(tally, &result, container);
     let rdma = chain.rdma().with("prevResult", &result);
     let answer = tally.call("rdma ADD", || perhaps_killed(&rdma, 3, LIFE).add());
-    not_refused(tally, &answer);
+    check_not_refused(tally, &answer);
     answer.status.success().then_some(result)
 }
 
-/// Each worker has its VF for itself, and enough addresses for all.
-fn not_refused(tally: &CallCounts, answer: &testkit::Answer) {
+/// Records an error if an ADD was refused: each worker has its own VF, and there are enough addresses.
+fn check_not_refused(tally: &CallCounts, answer: &testkit::Answer) {
     if !answer.status.success() && !answer.was_killed() {
-        tally.wrong(format!("an ADD was refused: {answer:?}"));
+        tally.error(format!("an ADD was refused: {answer:?}"));
     }
 }
 
-fn end(tally: &CallCounts, pod: Option<TestPod>) -> Option<TestPod> {
+fn end_namespace(tally: &CallCounts, pod: Option<TestPod>) -> Option<TestPod> {
     if pod.is_some() {
         tally.count("namespaces ended early");
     }
     None
 }
 
-/// DEL of both, the last first, each again until it succeeds. The last one is not killed.
+/// Calls DEL of both plugins in reverse order, each until it succeeds. The last attempt is not killed.
 fn detach(tally: &CallCounts, chain: &Chain) {
     detach_one(tally, "rdma DEL", chain.rdma());
     detach_one(tally, "sriov DEL", chain.sriov());
@@ -148,7 +150,7 @@ fn detach_one(tally: &CallCounts, what: &'static str, call: &Call) {
             return;
         }
         if !answer.was_killed() {
-            tally.wrong(format!("{what} was refused: {answer:?}"));
+            tally.error(format!("{what} was refused: {answer:?}"));
         }
     }
 }
@@ -159,18 +161,18 @@ fn collect(place: &ExclusiveWorkers, vf: &LabVf) {
     for call in [chain.rdma(), chain.sriov()] {
         let collect = call.with("cni.dev/valid-attachments", &json!([]));
         if !place.tally.call("GC", || collect.gc()).status.success() {
-            place.tally.wrong("GC did not succeed".into());
+            place.tally.error("GC did not succeed".into());
         }
     }
 }
 
 fn compare(place: &ExclusiveWorkers, before: &testkit::Snapshot) {
     let difference = || place.machine.node.snapshot().difference(before);
-    // The last namespaces are still dying.
-    let calm = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        wait_until("the machine is as before", || difference().is_empty());
+    // The kernel is still deleting the last namespaces.
+    let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        wait_until("the machine is in its former state", || difference().is_empty());
     }));
-    if calm.is_err() {
-        place.tally.wrong(format!("this is left:\n{}", difference()));
+    if waited.is_err() {
+        place.tally.error(format!("left after GC:\n{}", difference()));
     }
 }

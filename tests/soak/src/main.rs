@@ -1,5 +1,5 @@
-//! Calls at random, many at once, some of them killed, namespaces that end early: at last, after one GC, nothing is
-//! left, and no address was ever two attachments' at once.
+//! Random concurrent calls of the plugins, some of them killed, and namespaces that are deleted before the DEL. At the end,
+//! after one GC, nothing is left, and no address was assigned to two attachments at the same time.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -23,23 +23,23 @@ use std::{
 
 use clap::{Parser, ValueEnum};
 
-/// Calls the plugins at random, many at once, kills some, ends namespaces early, and looks for leaks.
+/// Makes random concurrent calls of the plugins, kills some, deletes namespaces early, and checks for leaks.
 #[derive(Parser)]
 struct SoakArgs {
-    /// What is made.
+    /// Attachments to create.
     mode: SoakJob,
-    /// For how long.
+    /// Duration in seconds.
     #[arg(long, default_value_t = 600)]
     seconds: u64,
-    /// How many call at once; in exclusive mode, one for each VF.
+    /// Number of concurrent workers in shared mode; in exclusive mode there is one for each VF.
     #[arg(long, default_value_t = 64)]
     workers: usize,
-    /// What the random choices begin with.
+    /// Seed of the random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// The two jobs.
+/// The attachments that the soak test creates.
 #[derive(Clone, Copy, ValueEnum)]
 enum SoakJob {
     /// macvlan links and addresses from shared pools, in 8 pods, in namespaces of the running kernel.
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     };
     println!("{tally}");
     println!("{seconds} s from seed {seed}");
-    if tally.is_good() {
+    if tally.passed() {
         println!("test result: ok. 1 passed; 0 failed");
         ExitCode::SUCCESS
     } else {

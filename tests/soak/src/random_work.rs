@@ -1,10 +1,10 @@
-//! Chances.
+//! Random choices of the soak test.
 
 use std::time::Duration;
 
 use testkit::Call;
 
-/// The call, killed once in `one_in` times, at any moment of its life; 0 is never.
+/// Returns the call, set to be killed with probability 1/`one_in` at a random time below `within`; 0 means never.
 pub(crate) fn perhaps_killed(call: &Call, one_in: u32, within: Duration) -> Call {
     if one_in == 0 || !once_in(one_in) {
         return call.clone();
@@ -13,7 +13,7 @@ pub(crate) fn perhaps_killed(call: &Call, one_in: u32, within: Duration) -> Call
     call.clone().killed_after(time)
 }
 
-/// Whether something that happens once in `times` happens now.
+/// Returns true with probability 1/`times`.
 pub(crate) fn once_in(times: u32) -> bool {
     fastrand::u32(..times) == 0
 }

@@ -18,22 +18,22 @@ use crate::{
 
 const PODS: usize = 8;
 
-/// How long a call lives on a busy machine: kills come within that time.
+/// The duration of a call on a busy machine; calls are killed within this time.
 const LIFE: Duration = Duration::from_millis(60);
 
-/// Why an ADD may be refused here: its pod has ended (4, 8), or every address is taken (101).
+/// Codes with which an ADD may be refused here: its pod has ended (4, 8), or every address is allocated (101).
 const EXPECTED: [u64; 3] = [4, 8, 101];
 
-/// What the workers share.
+/// The data shared by the workers.
 struct SharedWorkers {
     rail: RailNode,
-    /// `None` while a new one is created.
+    /// `None` while a pod is created again.
     pods: Vec<RwLock<Option<TestPod>>>,
     ledger: AssignedAddresses,
     tally: CallCounts,
 }
 
-/// Has this number of workers call until `end`, collects once, and compares.
+/// Runs this number of workers until `end`, calls GC once, and compares the node with its former state.
 pub(crate) fn soak(workers: usize, end: Instant) -> CallCounts {
     let rail = RailNode::new();
     let pods = (0..PODS).map(|n| RwLock::new(Some(rail.node.pod(&pod_name(n))))).collect();
@@ -58,7 +58,7 @@ pub(crate) fn soak(workers: usize, end: Instant) -> CallCounts {
             while Instant::now() < end {
                 thread::sleep(Duration::from_millis(700));
                 end_one_pod(place);
-                look_for_duplicates(place);
+                check_for_duplicates(place);
             }
         });
         workers.into_iter().filter_map(|worker| worker.join().unwrap()).collect::<Vec<_>>()
@@ -67,12 +67,12 @@ pub(crate) fn soak(workers: usize, end: Instant) -> CallCounts {
     for call in [place.rail.macvlan(&conf(0)), place.rail.ipam(&conf(0)["ipam"])] {
         let collect = call.with("cni.dev/valid-attachments", &json!([]));
         if !place.tally.call("GC", || collect.gc()).status.success() {
-            place.tally.wrong("GC did not succeed".into());
+            place.tally.error("GC did not succeed".into());
         }
     }
     let difference = place.rail.node.snapshot().difference(&before);
     if !difference.is_empty() {
-        place.tally.wrong(format!("this is left:\n{difference}"));
+        place.tally.error(format!("left after GC:\n{difference}"));
     }
     place.tally
 }
@@ -81,7 +81,7 @@ fn pod_name(n: usize) -> String {
     format!("pod{n}")
 }
 
-/// Two pools, half of each the other's too, with fewer addresses than workers.
+/// Returns a configuration with two pools that overlap by half, with fewer addresses than workers.
 fn conf(first: usize) -> Value {
     let mut pools = [pool("lower", &["10.7.0.10-10.7.0.49"]), pool("upper", &["10.7.0.30-10.7.0.69"])];
     pools.rotate_left(first);
@@ -89,7 +89,7 @@ fn conf(first: usize) -> Value {
     json!({"ipam": {"type": "silkrail-ipam", "clean_gateway": true, "pools": pools}})
 }
 
-/// A pod gets an interface or an address and loses it. Its DEL may be left out; then it is returned, to come late.
+/// Attaches an interface or an address and detaches it. If the DEL is left out, the call is returned for a late DEL.
 fn attach_and_detach(
     place: &SharedWorkers,
     worker: usize,
@@ -107,7 +107,7 @@ fn attach_and_detach(
     if answer.status.success() {
         ledger.given(tally, &answer.json(), &container);
     } else if !answer.was_killed() && !EXPECTED.contains(&answer.refusal().code) {
-        tally.wrong(format!("ADD was refused: {answer:?}"));
+        tally.error(format!("ADD was refused: {answer:?}"));
     }
     if once_in(3) {
         thread::sleep(Duration::from_millis(fastrand::u64(..200)));
@@ -123,7 +123,7 @@ fn attach_and_detach(
     None
 }
 
-/// DEL, and again until it succeeds, as a runtime does. The last one is not killed.
+/// Calls DEL until it succeeds, as a runtime does. The last attempt is not killed.
 fn detach(tally: &CallCounts, call: &Call) {
     for one_in in [3, 3, 3, 3, 3, 0] {
         let answer = tally.call("DEL", || perhaps_killed(call, one_in, LIFE).del());
@@ -131,12 +131,12 @@ fn detach(tally: &CallCounts, call: &Call) {
             return;
         }
         if !answer.was_killed() {
-            tally.wrong(format!("DEL was refused: {answer:?}"));
+            tally.error(format!("DEL was refused: {answer:?}"));
         }
     }
 }
 
-/// Ends a pod's namespace, whatever is going on in it, and makes another under its path.
+/// Deletes a pod's namespace, regardless of running calls, and creates another at the same path.
 fn end_one_pod(place: &SharedWorkers) {
     let n = fastrand::usize(..PODS);
     let mut pod = place.pods[n].write().unwrap();
@@ -145,29 +145,30 @@ fn end_one_pod(place: &SharedWorkers) {
     place.tally.count("namespaces ended early");
 }
 
-/// Whether two links have one address at one moment. What was seen first must still be there at the end, or it was
-/// released and allocated again meanwhile.
-fn look_for_duplicates(place: &SharedWorkers) {
-    let seen: Vec<(usize, String, String)> = (0..PODS).flat_map(|n| seen_in(place, n)).collect();
+/// Records an error if two links have the same address at the same time. The first link is read again at the end, since its
+/// address may have been released and allocated in between.
+fn check_for_duplicates(place: &SharedWorkers) {
+    let seen: Vec<(usize, String, String)> = (0..PODS).flat_map(|n| addresses_in(place, n)).collect();
     for (at, (pod, link, address)) in seen.iter().enumerate() {
         let Some(other) = seen[at + 1..].iter().find(|(_, _, is)| is == address) else { continue };
-        if seen_in(place, *pod).iter().any(|(_, is, has)| is == link && has == address) {
+        if addresses_in(place, *pod).iter().any(|(_, is, has)| is == link && has == address) {
             place
                 .tally
-                .wrong(format!("{address} is on {link} in pod {pod} and on {} in pod {}", other.1, other.0));
+                .error(format!("{address} is on {link} in pod {pod} and on {} in pod {}", other.1, other.0));
         }
     }
-    place.tally.count("looks at every pod");
+    place.tally.count("checks of every pod");
 }
 
-fn seen_in(place: &SharedWorkers, n: usize) -> Vec<(usize, String, String)> {
+/// Returns the pod, the link and the address of each global IPv4 address in a pod.
+fn addresses_in(place: &SharedWorkers, n: usize) -> Vec<(usize, String, String)> {
     let pod = place.pods[n].read().unwrap();
     let Some(pod) = pod.as_ref() else { return Vec::new() };
     let mut seen = Vec::new();
     for link in pod.ip("-4 address show") {
         for info in link["addr_info"].as_array().into_iter().flatten() {
             if info["scope"] == "global" {
-                // The same name with another index is another link.
+                // A link with the same name and another index is a different link.
                 let name = format!("{} ({})", link["ifname"].as_str().unwrap_or_default(), link["ifindex"]);
                 seen.push((n, name, info["local"].to_string()));
             }

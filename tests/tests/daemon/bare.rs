@@ -32,13 +32,13 @@ fn once_prints_the_build_info_and_no_rdma_metric() {
 fn it_becomes_ready_and_serves_metrics_and_a_page() {
     let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
-    let metrics = daemon.ask("GET /metrics", &[]);
+    let metrics = daemon.request("GET /metrics", &[]);
     assert_eq!(metrics.status, 200);
     let scrape = Scrape::parse(&metrics.text());
     assert_eq!(scrape.value("rdma_exporter_build_info", &[]), "1");
     assert_eq!(scrape.names().into_iter().filter(is_of_rdma).collect::<Vec<_>>(), Vec::<&str>::new());
-    let page = daemon.ask("GET /", &[]);
+    let page = daemon.request("GET /", &[]);
     assert_eq!((page.status, page.headers["content-type"].as_str()), (200, "text/html; charset=utf-8"));
-    assert_eq!(daemon.ask("GET /api/v1/node", &[]).status, 200);
+    assert_eq!(daemon.request("GET /api/v1/node", &[]).status, 200);
     assert!(!daemon.log().contains("WARN"), "{}", daemon.log());
 }

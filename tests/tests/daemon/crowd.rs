@@ -137,7 +137,7 @@ fn assert_others_are_served(daemon: &Daemon, load: &ClientLoad) {
             sent.elapsed(),
             began.elapsed()
         );
-        let answer = daemon.ask("GET /metrics", &[]);
+        let answer = daemon.request("GET /metrics", &[]);
         assert_eq!(answer.status, 200, "after {:?}", began.elapsed());
         assert!(answer.body.len() > 2 * POOLS * NAME, "{} bytes", answer.body.len());
         let files = fs::read_dir(format!("/proc/{}/fd", daemon.frontend())).unwrap().count();
@@ -257,7 +257,7 @@ fn a_source_with_unread_responses_gets_503_until_it_reads() {
     let answer = read_start(&refused);
     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("retry-after: 5\r\n"), "{answer}");
     assert!(read_start(&request(&daemon, "/")).starts_with("HTTP/1.1 200 "), "the page is always served");
-    assert_eq!(daemon.ask("GET /metrics", &[]).status, 200, "another address");
+    assert_eq!(daemon.request("GET /metrics", &[]).status, 200, "another address");
     drop(unread);
     wait_until("it is served again", || {
         read_start(&request(&daemon, "/metrics")).starts_with("HTTP/1.1 200 ")

@@ -34,5 +34,5 @@ fn an_exec_plugin_of_a_kubeconfig_is_not_started() {
     for part in ["the user of the current context has exec", "expected token, tokenFile"] {
         assert!(log.contains(part), "{part}: {log}");
     }
-    assert_eq!(daemon.ask("GET /metrics", &[]).status, 200, "all other metrics are served");
+    assert_eq!(daemon.request("GET /metrics", &[]).status, 200, "all other metrics are served");
 }

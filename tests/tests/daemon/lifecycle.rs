@@ -16,7 +16,7 @@ fn sigterm_ends_it_with_success_while_clients_are_connected() {
     let silent = TcpStream::connect(daemon.address()).unwrap();
     let mut slow = TcpStream::connect(daemon.address()).unwrap();
     slow.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n").unwrap();
-    assert_eq!(daemon.ask("GET /healthz", &[]).status, 200, "both connections are accepted");
+    assert_eq!(daemon.request("GET /healthz", &[]).status, 200, "both connections are accepted");
     assert_eq!(daemon.terminate().0, Some(0));
     drop((silent, slow));
 }

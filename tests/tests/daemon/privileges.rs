@@ -60,7 +60,7 @@ fn the_frontend_has_no_capability_and_can_get_none() {
         assert!(status.contains("Seccomp:\t2\n"), "{status}");
     }
     let _client = TcpStream::connect(daemon.address()).unwrap();
-    assert_eq!(daemon.ask("GET /metrics", &[]).status, 200);
+    assert_eq!(daemon.request("GET /metrics", &[]).status, 200);
     let tcp = tcp_sockets();
     assert!(sockets(frontend).intersection(&tcp).count() >= 2, "both ports");
     assert_eq!(sockets(reader).intersection(&tcp).count(), 0);
@@ -122,27 +122,29 @@ fn sigterm_or_sigint_to_both_processes_ends_it_with_success() {
 fn the_latest_collection_is_served_while_the_reader_hangs() {
     let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
-    let former = daemon.ask("GET /metrics", &[]);
+    let former = daemon.request("GET /metrics", &[]);
     signal("-STOP", daemon.pid());
     let began = Instant::now();
     for round in 0..3 {
-        let answer = daemon.ask("GET /metrics", &[("X-Prometheus-Scrape-Timeout-Seconds", "1")]);
+        let answer = daemon.request("GET /metrics", &[("X-Prometheus-Scrape-Timeout-Seconds", "1")]);
         assert_eq!((answer.status, answer.text() == former.text()), (200, true), "round {round}");
     }
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     signal("-CONT", daemon.pid());
-    wait_until("a later collection is served", || daemon.ask("GET /metrics", &[]).text() != former.text());
+    wait_until("a later collection is served", || {
+        daemon.request("GET /metrics", &[]).text() != former.text()
+    });
 }
 
 #[test]
 fn scrapes_end_within_their_timeout_while_the_reader_hangs() {
     let node = DaemonFixture::new();
     let daemon = node.serve(&[]);
-    let former = daemon.ask("GET /metrics", &[]);
+    let former = daemon.request("GET /metrics", &[]);
     signal("-STOP", daemon.pid());
     let scrape = || {
         let began = Instant::now();
-        let answer = daemon.ask("GET /metrics", &[("X-Prometheus-Scrape-Timeout-Seconds", "3")]);
+        let answer = daemon.request("GET /metrics", &[("X-Prometheus-Scrape-Timeout-Seconds", "3")]);
         let took = began.elapsed();
         assert_eq!((answer.status, answer.text() == former.text()), (200, true));
         assert!(took < Duration::from_secs(3), "{took:?}");
@@ -151,7 +153,9 @@ fn scrapes_end_within_their_timeout_while_the_reader_hangs() {
     thread::scope(|scope| [(); 2].map(|()| scope.spawn(scrape)).map(|one| one.join().unwrap()));
     wait_until("the frontend does not wait for it any more", || scrape() < Duration::from_millis(500));
     signal("-CONT", daemon.pid());
-    wait_until("a later collection is served", || daemon.ask("GET /metrics", &[]).text() != former.text());
+    wait_until("a later collection is served", || {
+        daemon.request("GET /metrics", &[]).text() != former.text()
+    });
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn serve(node: &DaemonFixture, api: &TokenApi) -> Daemon {
 }
 
 fn status(daemon: &Daemon, request: &str, token: &str) -> u16 {
-    daemon.ask(request, &[("Authorization", &format!("Bearer {token}"))]).status
+    daemon.request(request, &[("Authorization", &format!("Bearer {token}"))]).status
 }
 
 /// The number of full minutes since then.
@@ -32,7 +32,7 @@ fn minutes(since: Instant) -> usize {
 fn a_token_is_accepted_for_the_paths_that_the_api_allows() {
     let (node, api) = (DaemonFixture::new(), TokenApi::new());
     let daemon = serve(&node, &api);
-    let answer = daemon.ask("GET /metrics", &[]);
+    let answer = daemon.request("GET /metrics", &[]);
     assert_eq!(
         (answer.status, answer.headers["www-authenticate"].as_str()),
         (401, "Bearer realm=\"silkraild\"")
@@ -57,7 +57,7 @@ fn the_api_is_queried_once_and_no_new_token_is_accepted_while_it_fails() {
     assert_eq!(api.asked(), 3, "two queries about one token, and one about the other");
     api.fail();
     assert_eq!(status(&daemon, "GET /metrics", "prometheus"), 200, "the result is cached");
-    let answer = daemon.ask("GET /metrics", &[("Authorization", "Bearer new")]);
+    let answer = daemon.request("GET /metrics", &[("Authorization", "Bearer new")]);
     assert_eq!(answer.status, 503);
     assert!(answer.headers.contains_key("retry-after"));
     for n in 0..20 {
@@ -100,7 +100,7 @@ fn guessed_tokens_are_rate_limited_and_do_not_affect_cached_ones() {
     let (before, began) = (api.asked(), Instant::now());
     let (mut reviewed, mut rate_limited) = (0, 0);
     for n in 0..1000 {
-        let answer = daemon.ask("GET /metrics", &[("Authorization", &format!("Bearer wrong-{n}"))]);
+        let answer = daemon.request("GET /metrics", &[("Authorization", &format!("Bearer wrong-{n}"))]);
         match answer.status {
             401 => reviewed += 1,
             429 => rate_limited += usize::from(answer.headers.contains_key("retry-after")),

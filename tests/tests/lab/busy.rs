@@ -1,4 +1,4 @@
-//! `sriov` with a driver that answers as those do that reset a function for each of its settings (`rdmasim`'s refusals).
+//! `sriov` with a busy driver, such as one that resets a function for each of its settings. `rdmasim` simulates the errors.
 
 use std::time::{Duration, Instant};
 
@@ -13,18 +13,21 @@ fn call(machine: &LabMachine, vf: &LabVf, pod: &TestPod, settings: Value) -> Cal
     machine.plugin("sriov", &conf).pod(pod)
 }
 
-/// The number of refusals of each kind, by the VF's own driver.
-fn refusals(machine: &LabMachine, vf: &LabVf, many: [(&str, u32); 3]) -> Vec<SimulatedSetting> {
-    many.map(|(what, count)| machine.simulate(&vf.pci, &format!("refuse/{what}"), &count.to_string())).into()
+/// Makes the VF's driver refuse a number of requests of each kind.
+fn refusals(machine: &LabMachine, vf: &LabVf, counts: [(&str, u32); 3]) -> Vec<SimulatedSetting> {
+    counts
+        .map(|(what, count)| machine.simulate(&vf.pci, &format!("refuse/{what}"), &count.to_string()))
+        .into()
 }
 
+/// Returns the PCI address of the PF of a VF.
 fn pf(machine: &LabMachine, vf: &LabVf) -> String {
     let details = machine.node.link(vf.pf).unwrap();
     details["parentdev"].as_str().unwrap().to_owned()
 }
 
 #[test]
-fn a_driver_that_is_resetting_the_vf_is_waited_for() {
+fn add_and_del_retry_while_the_driver_resets_the_vf() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth0", 0);
@@ -52,7 +55,7 @@ fn a_driver_that_is_resetting_the_vf_is_waited_for() {
 }
 
 #[test]
-fn a_vf_that_was_up_at_home_is_waited_for_when_it_is_taken_up_again() {
+fn del_retries_setting_a_vf_up_that_was_up_on_the_host() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 1), machine.node.pod("a"));
@@ -65,7 +68,7 @@ fn a_vf_that_was_up_at_home_is_waited_for_when_it_is_taken_up_again() {
     assert!(flags.as_array().unwrap().contains(&json!("UP")), "{flags}");
     drop(open);
     machine.node.run_ip(&format!("link set {} down", vf.link));
-    // A link that was up has a queue. One that has returned to the host has none.
+    // A link that was up has a qdisc. After a return to the host it has none.
     call.add().ok();
     call.del().done();
     drop(pod);
@@ -73,13 +76,13 @@ fn a_vf_that_was_up_at_home_is_waited_for_when_it_is_taken_up_again() {
 }
 
 #[test]
-fn the_former_mac_is_restored_also_by_a_pf_that_is_busy() {
+fn the_former_mac_is_restored_by_a_busy_pf() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 2), machine.node.pod("a"));
     let admin = |mac: &str| machine.node.run_ip(&format!("link set eth0 vf {} mac {mac}", vf.index));
     admin("c2:00:00:00:00:99");
     let call = call(&machine, &vf, &pod, json!({"mac": "c2:11:22:33:44:55"}));
-    // It is noted what the PF showed, and no more is done.
+    // The journal records the former MAC address; the ADD is killed before it changes it.
     assert!(call.clone().fault("kill:3").add().was_killed());
     admin("c2:11:22:33:44:55");
     let busy = machine.simulate(&pf(&machine, &vf), "refuse/vf", "3");
@@ -90,7 +93,7 @@ fn the_former_mac_is_restored_also_by_a_pf_that_is_busy() {
 }
 
 #[test]
-fn invariant_8_a_driver_that_is_busy_for_ever_is_not_waited_for_so_long() {
+fn invariant_8_a_permanently_busy_driver_fails_the_add_within_its_time_limit() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 3), machine.node.pod("a"));

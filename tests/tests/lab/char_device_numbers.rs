@@ -1,4 +1,4 @@
-//! The numbers of `/dev/infiniband/{uverbs,umad}N`: a container is given them before its RDMA device is moved.
+//! The numbers of `/dev/infiniband/{uverbs,umad}N`: a container gets the device nodes before its RDMA device is moved.
 
 use std::{
     fs::{self, File},
@@ -19,7 +19,7 @@ use silkrail_tests::{
 /// The file that a process locks while it moves an RDMA device.
 const LOCK: &str = "/sys/bus/pci/drivers_probe";
 
-/// A machine whose devices have all kinds of numbers.
+/// Returns a machine whose RDMA devices have `uverbs` and `umad` devices.
 fn machine() -> LabMachine {
     let machine = LabMachine::exclusive();
     machine.node.run("modprobe", &["ib_umad"]);
@@ -27,7 +27,8 @@ fn machine() -> LabMachine {
     machine
 }
 
-fn of(machine: &LabMachine, vf: &LabVf) -> Vec<String> {
+/// Returns the character devices of a VF: `uverbs3`, `umad3`.
+fn char_devices(machine: &LabMachine, vf: &LabVf) -> Vec<String> {
     machine.char_devices()[&vf.pci].clone()
 }
 
@@ -35,13 +36,13 @@ fn exists(name: &str) -> bool {
     Path::new("/sys/class/infiniband_verbs").join(name).exists()
 }
 
-/// Deletes and creates all VFs, so that their numbers are in order.
+/// Deletes and creates all VFs, which gives them consecutive numbers again.
 fn recreate_vfs(machine: &LabMachine) {
     machine.node.run("lab-vfs", &["0", "eth0", "eth1"]);
     machine.node.run("lab-vfs", &["7", "eth0", "eth1"]);
 }
 
-/// A VF without its driver, which it gets again when this value goes.
+/// A VF without a driver; the driver is bound again when this value is dropped.
 struct UnboundDriver<'a> {
     machine: &'a LabMachine,
     vf: LabVf,
@@ -57,22 +58,22 @@ impl<'a> UnboundDriver<'a> {
 impl Drop for UnboundDriver<'_> {
     fn drop(&mut self) {
         let _ = fs::write("/sys/bus/pci/drivers/igbvf/bind", &self.vf.pci);
-        let home = || self.machine.vf(self.vf.pf, self.vf.index);
-        wait_until("the VF has its devices", || !home().link.is_empty() && !home().rdma.is_empty());
+        let vf = || self.machine.vf(self.vf.pf, self.vf.index);
+        wait_until("the VF has its devices", || !vf().link.is_empty() && !vf().rdma.is_empty());
     }
 }
 
 #[test]
-fn invariant_11_who_moves_a_device_waits_for_the_turn() {
+fn invariant_11_a_device_move_waits_for_the_lock() {
     let machine = machine();
     let before = machine.char_devices();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     let result = chain.sriov().add().ok();
-    let theirs = PathBuf::from("/var/run/cni/ib-sriov/cni.lock");
-    fs::create_dir_all(theirs.parent().unwrap()).unwrap();
-    File::create(&theirs).unwrap();
-    for lock in [Path::new(LOCK), &theirs] {
+    let ib_sriov = PathBuf::from("/var/run/cni/ib-sriov/cni.lock");
+    fs::create_dir_all(ib_sriov.parent().unwrap()).unwrap();
+    File::create(&ib_sriov).unwrap();
+    for lock in [Path::new(LOCK), &ib_sriov] {
         let held = File::options().write(true).open(lock).unwrap();
         held.lock().unwrap();
         let rdma = chain.rdma().with("prevResult", &result);
@@ -94,27 +95,27 @@ fn invariant_11_who_moves_a_device_waits_for_the_turn() {
 }
 
 #[test]
-fn a_user_of_the_node_cannot_keep_devices_from_moving() {
+fn an_unprivileged_user_cannot_block_device_moves() {
     let machine = machine();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     let result = chain.sriov().add().ok();
-    let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"];
-    // As conf/README.md has it.
+    let user = ["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"];
+    // The command of conf/README.md.
     let line = format!("(flock --nonblock 9) 9>>{LOCK}");
     assert!(
-        !machine.node.command("setpriv").args(nobody).args(["sh", "-c", &line]).status().unwrap().success()
+        !machine.node.command("setpriv").args(user).args(["sh", "-c", &line]).status().unwrap().success()
     );
     machine.node.run("sh", &["-c", &line]);
     let mut setpriv = machine.node.command("setpriv");
     let mut holder =
-        setpriv.args(nobody).args(["flock", "/sys/class/infiniband", "sleep", "60"]).spawn().unwrap();
+        setpriv.args(user).args(["flock", "/sys/class/infiniband", "sleep", "60"]).spawn().unwrap();
     let is_held = || File::open("/sys/class/infiniband").unwrap().try_lock().is_err();
     wait_until("the user has locked the directory", is_held);
     let began = Instant::now();
     let (add, del) = (chain.rdma().with("prevResult", &result).add(), chain.rdma().del());
     let took = began.elapsed();
-    assert!(is_held(), "the user has it still");
+    assert!(is_held(), "the user still holds the lock");
     holder.kill().unwrap();
     holder.wait().unwrap();
     for answer in [&add, &del] {
@@ -126,7 +127,7 @@ fn a_user_of_the_node_cannot_keep_devices_from_moving() {
 }
 
 #[test]
-fn invariant_11_who_moves_a_device_waits_for_those_that_the_kernel_brings_home_however_slowly() {
+fn invariant_11_a_device_move_waits_for_devices_that_the_kernel_is_returning() {
     let machine = machine();
     let before = machine.char_devices();
     let vfs = [2, 3, 0].map(|index| machine.vf("eth0", index));
@@ -137,10 +138,10 @@ fn invariant_11_who_moves_a_device_waits_for_those_that_the_kernel_brings_home_h
     let _slow = vfs.each_ref().map(|vf| machine.simulate(&vf.pci, "slow_enable_ms", "1500"));
     let [a, b, c] = pods;
     drop((a, b));
-    let gave_up = |vf: &LabVf| of(&machine, vf).is_empty();
-    wait_until("one of them has given its numbers up", || vfs[..2].iter().any(gave_up));
+    let has_none = |vf: &LabVf| char_devices(&machine, vf).is_empty();
+    wait_until("one of the devices has released its numbers", || vfs[..2].iter().any(has_none));
     chains[2].del();
-    assert_eq!(machine.char_devices(), before, "it moved while the kernel moved another");
+    assert_eq!(machine.char_devices(), before, "the device was moved while the kernel returned another");
     drop(c);
     chains[..2].iter().for_each(Chain::del);
     assert_eq!(machine.char_devices(), before);
@@ -158,7 +159,10 @@ fn invariant_11_a_device_that_would_lose_its_numbers_is_not_moved() {
     let refusal = chain.rdma().with("prevResult", &result).add().error(100);
     refusal.says(&[&vf.rdma, &before[&vf.pci][0], &before[&lower.pci][0], "lowest numbers that are free"]);
     assert!(refusal.details.contains("bind it again"), "{refusal:?}");
-    assert_eq!((machine.vf("eth0", 3).rdma, of(&machine, &vf)), (vf.rdma.clone(), before[&vf.pci].clone()));
+    assert_eq!(
+        (machine.vf("eth0", 3).rdma, char_devices(&machine, &vf)),
+        (vf.rdma.clone(), before[&vf.pci].clone())
+    );
     drop(unbound);
     chain.rdma().with("prevResult", &result).add().ok();
     assert_eq!(machine.char_devices(), before);
@@ -167,9 +171,9 @@ fn invariant_11_a_device_that_would_lose_its_numbers_is_not_moved() {
     assert!(machine.node.snapshot().state().is_empty());
 }
 
-/// Another process reads a device's counters, which takes so long that a move of it cannot end meanwhile: it has given its
-/// numbers up and has no others yet.
-fn reads_counters(machine: &LabMachine, vf: &LabVf) -> Child {
+/// Starts a process that reads the counters of a slow device. A move of the device cannot end before: the device has released
+/// its numbers and has no new ones yet.
+fn start_counter_reader(machine: &LabMachine, vf: &LabVf) -> Child {
     let port = format!("{}/1", vf.rdma);
     let reader = machine.node.command("rdma").args(["statistic", "show", "link", &port]).spawn().unwrap();
     thread::sleep(Duration::from_millis(300));
@@ -177,7 +181,7 @@ fn reads_counters(machine: &LabMachine, vf: &LabVf) -> Child {
 }
 
 #[test]
-fn invariant_11_numbers_that_somebody_took_meanwhile_fail_the_add_and_are_put_right_when_they_are_free() {
+fn invariant_11_numbers_taken_by_another_device_fail_the_add_and_are_restored_once_free() {
     let machine = machine();
     machine.node.run("modprobe", &["rdma_rxe"]);
     let before = machine.char_devices();
@@ -188,10 +192,10 @@ fn invariant_11_numbers_that_somebody_took_meanwhile_fail_the_add_and_are_put_ri
     let uverbs = before[&vf.pci].iter().find(|name| name.starts_with("uverbs")).unwrap();
 
     let slow = machine.simulate(&vf.pci, "slow_stats_ms", "2000");
-    let mut reader = reads_counters(&machine, &vf);
+    let mut reader = start_counter_reader(&machine, &vf);
     let answer = thread::scope(|scope| {
         let add = scope.spawn(|| rdma.add());
-        wait_until("the device has given its numbers up", || !exists(uverbs));
+        wait_until("the device has released its numbers", || !exists(uverbs));
         machine.node.run("rdma", &["link", "add", "rxe0", "type", "rxe", "netdev", "eth1"]);
         add.join().unwrap()
     });
@@ -200,12 +204,12 @@ fn invariant_11_numbers_that_somebody_took_meanwhile_fail_the_add_and_are_put_ri
     let refusal = answer.error(100);
     refusal.says(&[&vf.rdma, "and had", uverbs]);
     assert!(refusal.details.contains("restart the device plugin"), "{refusal:?}");
-    assert_eq!(machine.vf("eth0", 2).rdma, vf.rdma, "it is on the host again");
-    assert_ne!(of(&machine, &vf), before[&vf.pci]);
+    assert_eq!(machine.vf("eth0", 2).rdma, vf.rdma, "the device is on the host");
+    assert_ne!(char_devices(&machine, &vf), before[&vf.pci]);
 
-    // Who hands the device out has seen the former numbers.
+    // The device plugin has allocated the former numbers.
     rdma.add().error(100).says(&[&vf.rdma, "and had", uverbs]);
-    assert_eq!(machine.vf("eth0", 2).rdma, vf.rdma, "it has not been moved");
+    assert_eq!(machine.vf("eth0", 2).rdma, vf.rdma, "the device was not moved");
     machine.node.run("rdma", &["link", "delete", "rxe0"]);
     rdma.add().ok();
     assert_eq!(machine.char_devices(), before, "the numbers were restored");
@@ -215,24 +219,23 @@ fn invariant_11_numbers_that_somebody_took_meanwhile_fail_the_add_and_are_put_ri
 }
 
 #[test]
-fn invariant_11_numbers_that_changed_under_a_pod_are_told_by_check_and_by_its_del_and_keep_the_next_pod_from_starting()
- {
+fn invariant_11_changed_numbers_are_reported_by_check_and_del_and_fail_the_next_add() {
     let machine = machine();
     let (lower, vf, pod) = (machine.vf("eth1", 0), machine.vf("eth1", 4), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     let result = chain.add();
     chain.check(&result);
-    let before = of(&machine, &vf);
+    let before = char_devices(&machine, &vf);
     let unbound = UnboundDriver::from(&machine, &lower);
-    // `rdma` takes names of namespaces only. It asks nobody.
-    machine.node.run_ip("netns attach home 1");
+    // `rdma` accepts only names of namespaces. It does not take the lock.
+    machine.node.run_ip("netns attach host 1");
     std::os::unix::fs::symlink(pod.path(), "/run/netns/pod").unwrap();
-    pod.run("rdma", &["dev", "set", &vf.rdma, "netns", "home"]);
+    pod.run("rdma", &["dev", "set", &vf.rdma, "netns", "host"]);
     machine.node.run("rdma", &["dev", "set", &vf.rdma, "netns", "pod"]);
-    machine.node.run_ip("netns delete home");
+    machine.node.run_ip("netns delete host");
     fs::remove_file("/run/netns/pod").unwrap();
     drop(unbound);
-    assert_ne!(of(&machine, &vf), before);
+    assert_ne!(char_devices(&machine, &vf), before);
 
     chain.rdma().check_after(&result).error(103).says(&[&vf.rdma, &before[0]]);
     let answer = chain.rdma().del();
@@ -250,7 +253,7 @@ fn invariant_11_numbers_that_changed_under_a_pod_are_told_by_check_and_by_its_de
 }
 
 #[test]
-fn the_pod_map_says_which_numbers_a_pod_has() {
+fn the_pod_map_records_the_device_numbers_of_a_pod() {
     let machine = machine();
     let (vf, pod) = (machine.vf("eth0", 5), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
@@ -258,10 +261,10 @@ fn the_pod_map_says_which_numbers_a_pod_has() {
     let map = machine.node.state_dir().join("podmap/v1");
     let entry = fs::read_dir(map).unwrap().next().unwrap().unwrap().path();
     let entry: Value = serde_json::from_str(&fs::read_to_string(entry).unwrap()).unwrap();
-    let said: Vec<String> = serde_json::from_value(entry["rdma"]["charDevices"].clone()).unwrap();
-    let mut expected = of(&machine, &vf);
+    let recorded: Vec<String> = serde_json::from_value(entry["rdma"]["charDevices"].clone()).unwrap();
+    let mut expected = char_devices(&machine, &vf);
     expected.sort();
-    assert_eq!(said, expected);
+    assert_eq!(recorded, expected);
     chain.del();
 }
 
@@ -282,12 +285,12 @@ fn an_infiniband_device_is_refused_with_the_reason() {
 }
 
 #[test]
-fn invariant_11_a_module_that_comes_or_goes_while_a_pod_has_its_device_changes_no_number() {
+fn invariant_11_loading_or_unloading_a_module_during_an_attachment_changes_no_number() {
     let machine = machine();
     let (vf, pod) = (machine.vf("eth1", 3), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     for change in [["ib_umad"].as_slice(), &["-r", "ib_umad"], &["ib_umad"]] {
-        // What it is about to come to, it is not yet.
+        // The state before the change.
         let undo: &[&str] = if change.len() == 1 { &["-r", "ib_umad"] } else { &["ib_umad"] };
         machine.node.run("modprobe", undo);
         let result = chain.sriov().add().ok();
@@ -297,21 +300,21 @@ fn invariant_11_a_module_that_comes_or_goes_while_a_pod_has_its_device_changes_n
         rdma.check().done();
         let began = Instant::now();
         rdma.del().done();
-        assert!(began.elapsed() < Duration::from_secs(2), "nothing was waited for: {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(2), "DEL waited: {:?}", began.elapsed());
         chain.del();
         assert!(machine.node.snapshot().state().is_empty(), "{:?}", machine.node.snapshot().state());
     }
 }
 
 #[test]
-fn a_move_that_takes_the_kernel_longer_than_an_answer_may_take_is_a_move() {
+fn a_move_that_takes_longer_than_the_netlink_timeout_succeeds() {
     let machine = machine();
     let before = machine.char_devices();
     let (vf, pod) = (machine.vf("eth1", 4), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     let result = chain.sriov().add().ok();
     let slow = machine.simulate(&vf.pci, "slow_stats_ms", "17000");
-    let mut reader = reads_counters(&machine, &vf);
+    let mut reader = start_counter_reader(&machine, &vf);
     let began = Instant::now();
     chain.rdma().with("prevResult", &result).add().ok();
     assert!(began.elapsed() > Duration::from_secs(15), "{:?}", began.elapsed());
@@ -333,13 +336,13 @@ fn invariant_9_a_pod_that_requires_rdma_waits_for_its_port_and_its_gids() {
     let rdma = chain.rdma().with("prevResult", &result).with("rdma", &require);
     rdma.add().ok();
     drop(slow);
-    // By now they are there.
+    // When ADD returns, the port is active and the GIDs exist.
     let ports = pod.rdma("link show");
     assert_eq!(ports[0]["state"], "ACTIVE", "{ports:?}");
     assert!(pod_gids(&pod, &vf).contains(&"0000:0000:0000:0000:0000:ffff:ac51:0064".to_owned()));
     chain.del();
     drop(pod);
-    wait_until("all is as before", || machine.node.snapshot().difference(&before).is_empty());
+    wait_until("the node is in its former state", || machine.node.snapshot().difference(&before).is_empty());
 }
 
 #[test]
@@ -349,15 +352,15 @@ fn invariant_9_a_pod_that_requires_rdma_does_not_start_without_an_active_port_or
     let (vf, pod) = (machine.vf("eth1", 2), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     let require = |ms: u32| json!({"require": true, "timeoutMs": ms});
-    let home = || machine.vf("eth1", 2).rdma == vf.rdma;
+    let on_host = || machine.vf("eth1", 2).rdma == vf.rdma;
     {
-        // Before the addresses are there: the kernel makes their GIDs at once, wherever the RDMA device is.
+        // Set before the addresses are added: the kernel creates their GIDs immediately, in any namespace of the device.
         let _refuse = machine.simulate(&vf.pci, "gid_refuse", "Y");
         let result = chain.sriov().add().ok();
         let rdma = chain.rdma().with("prevResult", &result).with("rdma", &require(2000));
         let refusal = rdma.add().error(100);
         refusal.says(&["172.81.0.100", &vf.rdma, "GID", "within 2"]);
-        assert!(refusal.details.contains("rdma.require") && home(), "{refusal:?}");
+        assert!(refusal.details.contains("rdma.require") && on_host(), "{refusal:?}");
         chain.del();
     }
     let result = chain.sriov().add().ok();
@@ -365,19 +368,19 @@ fn invariant_9_a_pod_that_requires_rdma_does_not_start_without_an_active_port_or
     let rdma = chain.rdma().with("prevResult", &result);
     let refusal = rdma.with("rdma", &require(500)).add().error(100);
     refusal.says(&["no port of RDMA device", &vf.rdma, "became active"]);
-    assert!(home());
-    // Who does not require it is not kept.
+    assert!(on_host());
+    // Without rdma.require, ADD does not wait for the port.
     rdma.add().ok();
     chain.del();
     drop(pod);
-    wait_until("all is as before", || machine.node.snapshot().difference(&before).is_empty());
+    wait_until("the node is in its former state", || machine.node.snapshot().difference(&before).is_empty());
 }
 
-/// The GIDs of a device that is in a pod.
+/// Returns the GIDs of an RDMA device in a pod's namespace.
 fn pod_gids(pod: &testkit::TestPod, vf: &LabVf) -> Vec<String> {
     let read = format!("mount -t sysfs none /mnt && cat /mnt/class/infiniband/{}/ports/1/gids/*", vf.rdma);
     let netns = format!("--net={}", pod.path().display());
-    let shown =
+    let output =
         std::process::Command::new("nsenter").args([&netns, "unshare", "-m", "sh", "-c", &read]).output();
-    String::from_utf8(shown.unwrap().stdout).unwrap().lines().map(str::to_owned).collect()
+    String::from_utf8(output.unwrap().stdout).unwrap().lines().map(str::to_owned).collect()
 }

@@ -1,4 +1,4 @@
-//! `silkrail`: the node's mode and its pods. Its GC is in [`crate::gc`].
+//! `silkrail mode` and `silkrail pods`. `silkrail gc` is in [`crate::gc`].
 
 use std::fs;
 
@@ -16,20 +16,20 @@ fn silkrail(args: &str) -> (Option<i32>, String, String) {
     (code, stdout, stderr)
 }
 
-/// What `rdma` says; it knows no JSON for this.
+/// Returns the output of `rdma system show`, which has no JSON form.
 fn system(machine: &LabMachine) -> String {
     machine.node.run("rdma", &["system", "show"])
 }
 
 #[test]
-fn mode_get_says_what_rdma_says() {
+fn mode_get_matches_the_output_of_the_rdma_tool() {
     for machine in [LabMachine::shared as fn() -> LabMachine, LabMachine::exclusive] {
         let machine = machine();
-        let theirs = system(&machine);
+        let expected = system(&machine);
         let (code, stdout, _) = silkrail("mode get --json");
         assert_eq!(code, Some(0));
-        let ours: Value = serde_json::from_str(&stdout).unwrap();
-        assert!(theirs.contains(ours["mode"].as_str().unwrap()), "{ours} does not say what {theirs} says");
+        let printed: Value = serde_json::from_str(&stdout).unwrap();
+        assert!(expected.contains(printed["mode"].as_str().unwrap()), "{printed} differs from {expected}");
     }
 }
 
@@ -42,12 +42,12 @@ fn mode_set_applies_and_persists() {
     let written = fs::read_to_string("/etc/modprobe.d/ib_core.conf").unwrap();
     assert!(written.lines().any(|line| line == "options ib_core netns_mode=0"), "{written}");
     let (code, ..) = silkrail("mode set exclusive --persist");
-    assert_eq!(code, Some(0), "the second time nothing is to be done");
+    assert_eq!(code, Some(0), "the second run changes nothing");
     fs::remove_file("/etc/modprobe.d/ib_core.conf").unwrap();
 }
 
 #[test]
-fn mode_set_explains_who_is_in_the_way() {
+fn mode_set_reports_the_namespaces_that_prevent_it() {
     let machine = LabMachine::shared();
     let pod = machine.node.pod("other");
     let (code, stdout, stderr) = silkrail("mode set exclusive");
@@ -58,12 +58,12 @@ fn mode_set_explains_who_is_in_the_way() {
     assert_eq!(
         (code, stdout.contains("no change")),
         (Some(0), true),
-        "the mode that there is can always be set"
+        "setting the current mode always succeeds"
     );
 }
 
 #[test]
-fn pods_shows_who_has_which_device() {
+fn pods_lists_the_devices_of_each_pod() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));

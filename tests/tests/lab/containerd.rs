@@ -1,4 +1,4 @@
-//! containerd 2 and its idea of a network that is ready.
+//! containerd 2 and its condition `NetworkReady`.
 
 use serde_json::json;
 use silkrail_tests::{
@@ -7,13 +7,13 @@ use silkrail_tests::{
 };
 use testkit::{Binaries, Observe, wait_until};
 
-/// Calls STATUS and GC only for configurations of this version.
+/// containerd calls STATUS and GC only for configurations of this version.
 const VERSION: &str = "1.1.0";
 
 #[test]
-fn a_full_pool_leaves_the_runtime_ready_and_says_in_the_pods_event_what_to_do() {
+fn a_full_pool_keeps_the_runtime_ready_and_the_pod_event_contains_the_remedy() {
     let machine = LabMachine::bare();
-    // A PF whose VFs were taken away has none for a moment.
+    // A PF has no carrier for a moment after its VFs were removed.
     wait_until("the PFs have a carrier", || PFS.iter().all(|pf| has_carrier(&machine, pf)));
     let before = machine.node.snapshot();
     let plugins = Binaries::find();
@@ -32,9 +32,9 @@ fn a_full_pool_leaves_the_runtime_ready_and_says_in_the_pods_event_what_to_do() 
     let pods = ["first", "second"].map(|name| cri.run_pod_sandbox(name).unwrap());
     let event = cri.run_pod_sandbox("third").unwrap_err().message().to_owned();
     for part in ["rail0", "2 of 2", "default/first", "extend its ips", "silkrail gc"] {
-        assert!(event.contains(part), "the pod's event does not say {part:?}: {event}");
+        assert!(event.contains(part), "the pod's event does not contain {part:?}: {event}");
     }
-    // It asks the plugins again for each status.
+    // containerd calls STATUS of the plugins for each status request.
     let condition = cri.network_ready();
     assert!(condition.holds, "a kubelet would make the node NotReady: {condition:?}");
 

@@ -24,31 +24,31 @@ use testkit::{Observe, wait_until};
 use crate::healthy_machine::{HealthyMachine, chmod, read, remove, write};
 
 #[test]
-fn faults_of_a_machine_in_shared_mode_are_named_one_by_one() {
+fn each_fault_of_a_machine_in_shared_mode_is_reported() {
     let machine = LabMachine::shared();
-    let patient = HealthyMachine::new(&machine);
-    let severe = patient.healthy.iter().find(|finding| !finding.starts_with("info"));
+    let healthy = HealthyMachine::new(&machine);
+    let severe = healthy.baseline.iter().find(|finding| !finding.starts_with("info"));
     assert_eq!(severe, None, "a healthy machine has neither error nor warning");
-    links(&patient);
-    vfs(&patient);
-    node_file(&patient);
-    mode_files(&patient);
-    device_nodes(&patient);
-    plugins(&patient);
-    pools_and_sockets(&patient);
-    leftovers(&patient);
-    processes(&patient);
-    patient.is_healthy();
+    links(&healthy);
+    vfs(&healthy);
+    node_file(&healthy);
+    mode_files(&healthy);
+    device_nodes(&healthy);
+    plugins(&healthy);
+    pools_and_sockets(&healthy);
+    leftovers(&healthy);
+    processes(&healthy);
+    healthy.is_healthy();
 }
 
-fn links(patient: &HealthyMachine<'_>) {
-    let (machine, ip) = (patient.machine, |args: &str| patient.machine.node.run_ip(args));
+fn links(healthy: &HealthyMachine<'_>) {
+    let (machine, ip) = (healthy.machine, |args: &str| healthy.machine.node.run_ip(args));
     let active = || {
         wait_until("the port is active", || {
             read("/sys/class/infiniband/mlx5_1/ports/1/state").contains("ACTIVE")
         })
     };
-    patient.has(
+    healthy.has(
         &["error link-down eth1"],
         || ip("link set eth1 down"),
         || {
@@ -56,10 +56,10 @@ fn links(patient: &HealthyMachine<'_>) {
             active();
         },
     );
-    // With an address that is no GID.
+    // An address that does not become a GID.
     let pf = fs::read_link("/sys/class/net/eth0/device").unwrap();
     let refuse = machine.simulate(pf.file_name().unwrap().to_str().unwrap(), "gid_refuse", "Y");
-    patient.has(
+    healthy.has(
         &["error gid-missing mlx5_0 port 1"],
         || ip("address add 192.0.2.77/24 dev eth0"),
         || {
@@ -69,9 +69,9 @@ fn links(patient: &HealthyMachine<'_>) {
     drop(refuse);
     let vf = machine.vf("eth0", 3);
     let small = format!("error mtu-too-small {}", vf.link);
-    patient.has(&[&small], || ip(&format!("link set {} mtu 300", vf.link)), || ());
+    healthy.has(&[&small], || ip(&format!("link set {} mtu 300", vf.link)), || ());
     let above = format!("warning mtu-vf-above-pf {}", vf.link);
-    patient.has(
+    healthy.has(
         &[&above],
         || ip(&format!("link set {} mtu 9000", vf.link)),
         || {
@@ -79,7 +79,7 @@ fn links(patient: &HealthyMachine<'_>) {
         },
     );
     // A change of a PF's MTU resets the card.
-    patient.has(
+    healthy.has(
         &["warning mtu-differs eth1"],
         || {
             ip("link set eth1 mtu 9000");
@@ -95,14 +95,14 @@ fn links(patient: &HealthyMachine<'_>) {
         machine.simulate(function.file_name().unwrap().to_str().unwrap(), "traffic_class", class)
     };
     let classes = (class("eth0", "106"), class("eth1", "0"));
-    patient.has(&["warning lossless-differs eth0, eth1"], || (), || drop(classes));
+    healthy.has(&["warning lossless-differs eth0, eth1"], || (), || drop(classes));
 }
 
-fn vfs(patient: &HealthyMachine<'_>) {
-    let vf = patient.machine.vf("eth0", 4);
+fn vfs(healthy: &HealthyMachine<'_>) {
+    let vf = healthy.machine.vf("eth0", 4);
     let driver = "/sys/bus/pci/drivers/igbvf";
     let expected = format!("error vf-without-driver {}", vf.pci);
-    patient.has(
+    healthy.has(
         &[&expected],
         || write(format!("{driver}/unbind"), &vf.pci),
         || {
@@ -117,62 +117,62 @@ fn vfs(patient: &HealthyMachine<'_>) {
     let pf = pf.file_name().unwrap().to_str().unwrap();
     let autoprobe = "/sys/class/net/eth0/device/sriov_drivers_autoprobe";
     let expected = format!("info vf-autoprobe-off {pf}");
-    patient.has(&[&expected], || write(autoprobe, "0"), || write(autoprobe, "1"));
-    // The kernel's own attribute, with a file in its place.
-    let zero = patient.dir.path().join("zero");
+    healthy.has(&[&expected], || write(autoprobe, "0"), || write(autoprobe, "1"));
+    // A file is mounted over the kernel's attribute.
+    let zero = healthy.dir.path().join("zero");
     write(&zero, "0000:0000:0000:0000\n");
     let guid = "/sys/class/infiniband/mlx5_1/node_guid";
-    let run = |program: &str, args: &[&str]| drop(patient.machine.node.run(program, args));
-    patient.has(
+    let run = |program: &str, args: &[&str]| drop(healthy.machine.node.run(program, args));
+    healthy.has(
         &["error node-guid-zero mlx5_1"],
         || run("mount", &["--bind", zero.to_str().unwrap(), guid]),
         || run("umount", &[guid]),
     );
 }
 
-fn node_file(patient: &HealthyMachine<'_>) {
+fn node_file(healthy: &HealthyMachine<'_>) {
     let file = "/etc/silkrail/node.yaml";
     let pf = fs::read_link("/sys/class/net/eth0/device").unwrap();
     let pf = pf.file_name().unwrap().to_str().unwrap();
     let wants = |link: &str, vfs: u32| {
         write(file, &format!("pfs:\n  - match: {{link: {link}}}\n    vfs: {vfs}\n"));
     };
-    patient.has(&[], || wants("eth0", 7), || ());
+    healthy.has(&[], || wants("eth0", 7), || ());
     let fewer = format!("error vfs-fewer-than-configured {pf}");
-    patient.has(&[&fewer], || wants("eth0", 9), || ());
-    patient.has(&[&format!("error node-file-no-pf {file}")], || wants("eth99", 1), || ());
+    healthy.has(&[&fewer], || wants("eth0", 9), || ());
+    healthy.has(&[&format!("error node-file-no-pf {file}")], || wants("eth99", 1), || ());
     let exclusive = "rdmaMode: exclusive\n";
-    patient.has(&["error rdma-mode-not-as-configured rdma-mode"], || write(file, exclusive), || remove(file));
+    healthy.has(&["error rdma-mode-not-as-configured rdma-mode"], || write(file, exclusive), || remove(file));
 }
 
-fn mode_files(patient: &HealthyMachine<'_>) {
-    let (ours, other) = ("/etc/modprobe.d/ib_core.conf", "/etc/modprobe.d/zz-other.conf");
+fn mode_files(healthy: &HealthyMachine<'_>) {
+    let (file, other) = ("/etc/modprobe.d/ib_core.conf", "/etc/modprobe.d/zz-other.conf");
     let (shared, exclusive) = ("options ib_core netns_mode=1\n", "options ib_core netns_mode=0\n");
-    patient.has(&[&format!("warning rdma-mode-duplicate {ours}")], || write(ours, &shared.repeat(2)), || ());
-    patient.has(
+    healthy.has(&[&format!("warning rdma-mode-duplicate {file}")], || write(file, &shared.repeat(2)), || ());
+    healthy.has(
         &[&format!("warning rdma-mode-competing {other}")],
         || {
-            write(ours, exclusive);
+            write(file, exclusive);
             write(other, shared);
         },
         || remove(other),
     );
-    patient.has(&[&format!("warning rdma-mode-not-kept {ours}")], || write(ours, exclusive), || ());
-    patient.has(
-        &[&format!("error rdma-mode-malformed {ours}")],
-        || write(ours, "options ib_core netns_mode=both\n"),
-        || remove(ours),
+    healthy.has(&[&format!("warning rdma-mode-not-kept {file}")], || write(file, exclusive), || ());
+    healthy.has(
+        &[&format!("error rdma-mode-malformed {file}")],
+        || write(file, "options ib_core netns_mode=both\n"),
+        || remove(file),
     );
 }
 
-fn device_nodes(patient: &HealthyMachine<'_>) {
-    let run = |program: &str, args: &[&str]| drop(patient.machine.node.run(program, args));
-    let (cm, aside, uverbs) = ("/dev/infiniband/rdma_cm", "/dev/infiniband/aside", "/dev/infiniband/uverbs1");
-    let away = |path: &str| fs::rename(path, aside).unwrap();
-    let back = |path: &str| fs::rename(aside, path).unwrap();
-    patient.has(&[&format!("error rdma-cm-node-missing {cm}")], || away(cm), || back(cm));
-    patient.has(&[&format!("error uverbs-node-missing {uverbs}")], || away(uverbs), || ());
-    patient.has(
+fn device_nodes(healthy: &HealthyMachine<'_>) {
+    let run = |program: &str, args: &[&str]| drop(healthy.machine.node.run(program, args));
+    let (cm, moved, uverbs) = ("/dev/infiniband/rdma_cm", "/dev/infiniband/moved", "/dev/infiniband/uverbs1");
+    let away = |path: &str| fs::rename(path, moved).unwrap();
+    let back = |path: &str| fs::rename(moved, path).unwrap();
+    healthy.has(&[&format!("error rdma-cm-node-missing {cm}")], || away(cm), || back(cm));
+    healthy.has(&[&format!("error uverbs-node-missing {uverbs}")], || away(uverbs), || ());
+    healthy.has(
         &[&format!("error device-node-wrong {uverbs}")],
         || {
             run("mknod", &[uverbs, "c", "1", "3"]);
@@ -180,22 +180,22 @@ fn device_nodes(patient: &HealthyMachine<'_>) {
         },
         || remove(uverbs),
     );
-    patient.has(&[&format!("error device-node-wrong {uverbs}")], || write(uverbs, ""), || back(uverbs));
-    patient.has(
+    healthy.has(&[&format!("error device-node-wrong {uverbs}")], || write(uverbs, ""), || back(uverbs));
+    healthy.has(
         &[&format!("warning device-node-permissions {uverbs}")],
         || chmod(uverbs, 0o600),
         || chmod(uverbs, 0o666),
     );
-    patient.has(
+    healthy.has(
         &[&format!("warning device-node-permissions {cm}")],
         || chmod(cm, 0o660),
         || chmod(cm, 0o666),
     );
 }
 
-fn plugins(patient: &HealthyMachine<'_>) {
-    let cni = patient.cni();
-    let (sriov, executable) = (cni.join("sriov"), patient.dir.path().join("silkrail-cni"));
+fn plugins(healthy: &HealthyMachine<'_>) {
+    let cni = healthy.cni();
+    let (sriov, executable) = (cni.join("sriov"), healthy.dir.path().join("silkrail-cni"));
     let again = || {
         fs::remove_file(&sriov).unwrap();
         fs::hard_link(&executable, &sriov).unwrap();
@@ -206,41 +206,41 @@ fn plugins(patient: &HealthyMachine<'_>) {
         fs::copy(&executable, &sriov).unwrap();
         chmod(&sriov, 0o644);
     };
-    patient.has(&[&about("error cni-not-executable")], closed, again);
+    healthy.has(&[&about("error cni-not-executable")], closed, again);
     let script = || {
         fs::remove_file(&sriov).unwrap();
         fs::write(&sriov, "#!/bin/sh\necho another project\n").unwrap();
         chmod(&sriov, 0o755);
     };
-    patient.has(&[&about("warning cni-foreign")], script, again);
+    healthy.has(&[&about("warning cni-foreign")], script, again);
     let dangling = || {
         fs::remove_file(&sriov).unwrap();
         symlink("/nowhere/silkrail-cni", &sriov).unwrap();
     };
-    patient.has(&[&about("error cni-dangling")], dangling, again);
-    // The real one is known as ours, and is not what the others are.
+    healthy.has(&[&about("error cni-dangling")], dangling, again);
+    // The real executable is recognized as Silkrail's, but differs from the other links.
     let real = || {
         fs::remove_file(&sriov).unwrap();
-        fs::copy(patient.machine.node.cni_path().join("sriov"), &sriov).unwrap();
+        fs::copy(healthy.machine.node.cni_path().join("sriov"), &sriov).unwrap();
     };
-    patient.has(&[&format!("warning cni-versions-differ {}", cni.display())], real, again);
-    let aside = patient.dir.path().join("aside");
-    let empty = || fs::rename(&cni, &aside).unwrap();
-    patient.has(&[&format!("warning cni-missing {}", cni.display())], empty, || {
-        fs::rename(&aside, &cni).unwrap()
+    healthy.has(&[&format!("warning cni-versions-differ {}", cni.display())], real, again);
+    let moved = healthy.dir.path().join("moved");
+    let empty = || fs::rename(&cni, &moved).unwrap();
+    healthy.has(&[&format!("warning cni-missing {}", cni.display())], empty, || {
+        fs::rename(&moved, &cni).unwrap()
     });
 }
 
-fn pools_and_sockets(patient: &HealthyMachine<'_>) {
+fn pools_and_sockets(healthy: &HealthyMachine<'_>) {
     let (a, b) = ("/etc/silkrail/pools.d/a.yaml", "/etc/silkrail/pools.d/b.yaml");
     let pool = "apiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderIPPool\nmetadata: {name: rail0}\n\
                 spec: {subnet: 172.81.0.0/16, ips: [172.81.0.100-172.81.0.120]}\n";
-    patient.has(
+    healthy.has(
         &[&format!("error pools-broken {a}")],
         || write(a, &pool.replace("172.81.0.100", "172.82.0.100")),
         || (),
     );
-    patient.has(
+    healthy.has(
         &["error pools-twice rail0"],
         || {
             write(a, pool);
@@ -255,8 +255,8 @@ fn pools_and_sockets(patient: &HealthyMachine<'_>) {
     }
     let _listens = UnixListener::bind(plugins).unwrap();
     drop(UnixListener::bind(resources).unwrap()); // the file stays
-    patient.has(&[&format!("warning kubelet-unreachable {resources}")], || (), || remove(resources));
-    patient.has(
+    healthy.has(&[&format!("warning kubelet-unreachable {resources}")], || (), || remove(resources));
+    healthy.has(
         &[&format!("warning kubelet-unreachable {resources}")],
         || (),
         || {
@@ -265,24 +265,24 @@ fn pools_and_sockets(patient: &HealthyMachine<'_>) {
     );
 }
 
-fn leftovers(patient: &HealthyMachine<'_>) {
-    let machine = patient.machine;
+fn leftovers(healthy: &HealthyMachine<'_>) {
+    let machine = healthy.machine;
     let pod = machine.node.pod("gone");
     let macvlan = machine.plugin("macvlan", &json!({"master": "eth0"})).pod(&pod);
     macvlan.add().ok();
-    patient.is_healthy(); // a pod that lives is no finding
+    healthy.is_healthy(); // a running pod is not a finding
     pod.end();
     let stale = ["journal macvlan of network rail0", "journal silkrail-ipam of network rail0"];
     let stale = stale.map(|object| format!("warning leftover-stale {object}"));
     let gc = format!("gc --yes --state-dir {}", machine.node.state_dir().display());
-    patient.has(&stale.each_ref().map(String::as_str), || (), || drop(cli::silkrail(&gc).ended(0)));
+    healthy.has(&stale.each_ref().map(String::as_str), || (), || drop(cli::silkrail(&gc).ended(0)));
 
     let map = machine.node.state_dir().join("podmap/v1");
     let broken = map.join("c9@net1.json");
     let expected = format!("warning podmap-broken {}", broken.display());
-    patient.has(&[&expected], || write(&broken, "{"), || remove(&broken));
+    healthy.has(&[&expected], || write(&broken, "{"), || remove(&broken));
     let journal = machine.node.state_dir().join("attachments/c9@net1.macvlan.journal");
-    patient.has(
+    healthy.has(
         &["info leftover-kept journal macvlan of network ?"],
         || write(&journal, "half a jour"),
         || remove(&journal),
@@ -295,7 +295,7 @@ fn leftovers(patient: &HealthyMachine<'_>) {
         "network": {"name": "rail0", "cniType": "rdma", "ifname": "net1"},
         "rdma": {"mode": "exclusive", "pci": vf.pci},
     });
-    patient.has(
+    healthy.has(
         &[
             "warning leftover-stale pod map entry c9@net1.json",
             &format!("warning podmap-device-at-home {}", vf.pci),
@@ -305,20 +305,20 @@ fn leftovers(patient: &HealthyMachine<'_>) {
     );
 }
 
-fn processes(patient: &HealthyMachine<'_>) {
-    // A runtime's name and limit.
-    let runtime = patient.dir.path().join("containerd");
+fn processes(healthy: &HealthyMachine<'_>) {
+    // A process with the name of a container runtime and a memlock limit.
+    let runtime = healthy.dir.path().join("containerd");
     fs::copy("/bin/sleep", &runtime).unwrap();
     let mut command = Command::new("prlimit");
     command.args(["--memlock=65536:65536", "--"]).arg(&runtime).arg("600").arg0("prlimit");
     let program = RxeProgram::spawn(&mut command);
     let comm = format!("/proc/{}/comm", program.pid());
-    wait_until("it runs", || read(&comm).trim() == "containerd");
+    wait_until("the process runs", || read(&comm).trim() == "containerd");
     let expected = format!("warning memlock-limited containerd ({})", program.pid());
-    patient.has(&[&expected], || (), || drop(program));
+    healthy.has(&[&expected], || (), || drop(program));
 
-    // From within a pod nothing of the node is judged.
-    let pod = patient.machine.node.pod("inside");
+    // In a pod's namespace the doctor does not examine the node.
+    let pod = healthy.machine.node.pod("inside");
     let inside = |args: &[&str], to: &[&str]| {
         let output = Command::new(args[0]).args(&args[1..]).arg(cli::executable()).args(to).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
@@ -332,7 +332,7 @@ fn processes(patient: &HealthyMachine<'_>) {
     let net = format!("--net={}", pod.path().display());
     let text = inside(&["nsenter", &net], &["doctor"]);
     assert!(text.contains("[not-the-nodes-namespace]") && text.contains("[not-examined]"), "{text}");
-    // Nor by who may not see it.
+    // Nor without privileges.
     let text = inside(&["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"], &["doctor"]);
     assert!(
         text.contains("[not-root]") && text.contains("stale resources: it could not be examined"),
@@ -341,60 +341,60 @@ fn processes(patient: &HealthyMachine<'_>) {
 }
 
 #[test]
-fn faults_of_a_machine_in_exclusive_mode_are_named_one_by_one() {
+fn each_fault_of_a_machine_in_exclusive_mode_is_reported() {
     let machine = LabMachine::exclusive();
     write("/etc/modprobe.d/ib_core.conf", "options ib_core netns_mode=0\n");
     {
-        let patient = HealthyMachine::new(&machine);
-        let severe = patient.healthy.iter().find(|finding| !finding.starts_with("info"));
+        let healthy = HealthyMachine::new(&machine);
+        let severe = healthy.baseline.iter().find(|finding| !finding.starts_with("info"));
         assert_eq!(severe, None, "a healthy machine has neither error nor warning");
 
-        // A pod with a VF is no finding. One whose device another plugin moved is good to know.
+        // A pod with a VF is not a finding. A device moved by another plugin is a finding of severity `info`.
         let (vf, other) = (machine.vf("eth0", 0), machine.vf("eth0", 1));
         let (pod, others) = (machine.node.pod("a"), machine.node.pod("b"));
         let chain = Chain::new(&machine, &vf, &pod, json!({}));
         chain.add();
-        patient.is_healthy();
+        healthy.is_healthy();
         fs::create_dir_all("/run/netns").unwrap();
         symlink(others.path(), "/run/netns/doctor").unwrap();
         let expected = format!("info device-elsewhere {}", other.pci);
         let moved = || drop(machine.node.run("rdma", &["dev", "set", &other.rdma, "netns", "doctor"]));
-        patient.has(&[&expected], moved, || {
+        healthy.has(&[&expected], moved, || {
             remove("/run/netns/doctor");
             others.end();
-            wait_until("the device is home", || !machine.vf("eth0", 1).rdma.is_empty());
+            wait_until("the device is on the host", || !machine.vf("eth0", 1).rdma.is_empty());
         });
         chain.del();
         drop(pod);
 
-        patient.has(
+        healthy.has(
             &["warning rdma-mode-not-kept ib_core"],
             || remove("/etc/modprobe.d/ib_core.conf"),
             || write("/etc/modprobe.d/ib_core.conf", "options ib_core netns_mode=0\n"),
         );
-        patient.is_healthy();
+        healthy.is_healthy();
 
-        // A support ticket says nothing of addresses.
-        let file = patient.dir.path().join("ticket.tar");
-        patient.doctor(&format!("--bundle {}", file.display())).ended(0);
+        // A support bundle contains no MAC addresses and GUIDs.
+        let file = healthy.dir.path().join("bundle.tar");
+        healthy.doctor(&format!("--bundle {}", file.display())).ended(0);
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         let tar = String::from_utf8_lossy(&fs::read(&file).unwrap()).into_owned();
-        for secret in ["/sys/class/net/eth0/address", "/sys/class/infiniband/mlx5_3/node_guid"].map(read) {
-            assert!(secret.len() > 10 && !tar.contains(secret.trim()), "{secret}");
+        for private in ["/sys/class/net/eth0/address", "/sys/class/infiniband/mlx5_3/node_guid"].map(read) {
+            assert!(private.len() > 10 && !tar.contains(private.trim()), "{private}");
         }
         assert!(tar.contains("igbvf") && tar.contains("mac-1"), "the kernel's log and the links are in it");
         assert_eq!(
-            patient.doctor(&format!("--bundle {}", file.display())).code,
+            healthy.doctor(&format!("--bundle {}", file.display())).code,
             Some(1),
             "the file already exists"
         );
     }
     let rxe = Rxe::on(machine);
-    let patient = HealthyMachine::new(&rxe.machine);
+    let healthy = HealthyMachine::new(&rxe.machine);
     assert!(
-        patient.healthy.contains(&"error exclusive-cannot-move rxe0".to_owned()),
+        healthy.baseline.contains(&"error exclusive-cannot-move rxe0".to_owned()),
         "{:?}",
-        patient.healthy
+        healthy.baseline
     );
     remove("/etc/modprobe.d/ib_core.conf");
 }

@@ -1,4 +1,4 @@
-//! Invariant 1: a failed or killed ADD leaves nothing, whatever step it was at.
+//! Invariant 1: an ADD that fails or is killed at any step leaves nothing.
 
 use serde_json::{Value, json};
 use testkit::Answer;
@@ -31,7 +31,7 @@ fn invariant_1_sriov_fails_at_every_step_and_leaves_nothing() {
 }
 
 #[test]
-fn case_109_sriov_is_killed_at_every_step_and_del_puts_it_right() {
+fn case_109_sriov_is_killed_at_every_step_and_del_reverts_it() {
     let machine = LabMachine::exclusive();
     let vf = machine.vf("eth0", 0);
     let add = |chain: &Chain, fault: &str| chain.sriov().clone().fault(fault).add();
@@ -40,7 +40,7 @@ fn case_109_sriov_is_killed_at_every_step_and_del_puts_it_right() {
 }
 
 #[test]
-fn invariant_1_rdma_is_killed_at_every_step_and_del_puts_it_right() {
+fn invariant_1_rdma_is_killed_at_every_step_and_del_reverts_it() {
     let machine = LabMachine::exclusive();
     let vf = machine.vf("eth1", 1);
     let add = |chain: &Chain, fault: &str| {
@@ -51,8 +51,8 @@ fn invariant_1_rdma_is_killed_at_every_step_and_del_puts_it_right() {
     assert!(steps > 4, "only {steps} steps were seen");
 }
 
-/// Kills an ADD at its first step, at its second, and so on; after each, DEL must leave the node as it was.
-/// Returns the first step at which there was nothing left to kill.
+/// Kills an ADD at its first step, at its second, and so on; after each, DEL must restore the node's former state.
+/// Returns the first step at which the ADD had ended and was not killed.
 fn kill_at_every_step(
     machine: &LabMachine,
     vf: &LabVf,
@@ -75,11 +75,11 @@ fn kill_at_every_step(
             return step;
         }
     }
-    unreachable!("a step is the last one")
+    unreachable!("the number of steps is finite")
 }
 
 #[test]
-fn invariant_1_a_killed_add_is_put_right_by_the_next_add_of_the_vf() {
+fn invariant_1_a_killed_add_is_reverted_by_the_next_add_of_the_vf() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth0", 1);

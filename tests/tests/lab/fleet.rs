@@ -1,4 +1,4 @@
-//! All VFs of the machine at once.
+//! Concurrent attachments of all VFs of the machine.
 
 use std::{collections::BTreeSet, thread};
 
@@ -10,14 +10,14 @@ use silkrail_tests::{
     machine::{LabMachine, LabVf, rdma_devices},
 };
 
-/// Everything `ip` and `rdma` say about the machine, but for what counts up by itself.
+/// Returns everything that `ip` and `rdma` print about the machine, without counters.
 fn facts(machine: &LabMachine) -> Vec<String> {
     let mut facts = Vec::new();
     for mut link in machine.node.links() {
         let link_object = link.as_object_mut().unwrap();
         link_object.remove("stats");
         link_object.remove("stats64");
-        // A VF's counters on its PF count frames that the kernel sends by itself.
+        // The PF counts the frames that the kernel sends on a VF.
         for vf in link_object.get_mut("vfinfo_list").and_then(Value::as_array_mut).into_iter().flatten() {
             vf.as_object_mut().unwrap().remove("stats");
         }
@@ -51,11 +51,11 @@ fn attach(machine: &LabMachine) -> Vec<(LabVf, TestPod, Chain)> {
         let adds: Vec<_> = pods.iter().map(|(_, _, chain)| scope.spawn(|| chain.add())).collect();
         adds.into_iter().map(|add| add.join().unwrap()["ips"][0]["address"].to_string()).collect()
     });
-    assert_eq!(addresses.len(), 14, "every pod has an address of its own");
+    assert_eq!(addresses.len(), 14, "every pod has a distinct address");
     pods
 }
 
-fn each_sees_only_its_own(machine: &LabMachine, pods: &[(LabVf, TestPod, Chain)]) {
+fn check_devices_of_each(machine: &LabMachine, pods: &[(LabVf, TestPod, Chain)]) {
     assert_eq!(machine.rdma_devices(), ["mlx5_0", "mlx5_1"], "the node keeps the PFs' devices only");
     for (index, (vf, pod, _)) in pods.iter().enumerate() {
         assert_eq!(rdma_devices(pod), std::slice::from_ref(&vf.rdma));
@@ -68,24 +68,24 @@ fn each_sees_only_its_own(machine: &LabMachine, pods: &[(LabVf, TestPod, Chain)]
 }
 
 #[test]
-fn fourteen_vfs_at_once_and_back_in_another_order_and_again() {
+fn fourteen_vfs_are_attached_concurrently_and_detached_twice_in_another_order() {
     let machine = LabMachine::exclusive();
     let (before, state) = (facts(&machine), machine.node.snapshot());
     let pods = attach(&machine);
-    each_sees_only_its_own(&machine, &pods);
+    check_devices_of_each(&machine, &pods);
 
-    // Another order than that of the ADDs: the last of the odd ones first.
+    // Another order than that of the ADDs: the odd indexes in descending order, then the even ones.
     let order = (0..14).rev().step_by(2).chain((0..14).step_by(2));
     order.clone().for_each(|index| pods[index].2.del());
-    let away = wait_for(&machine, &before);
-    assert!(away.is_empty(), "not as before:\n{away}");
+    let difference = wait_for(&machine, &before);
+    assert!(difference.is_empty(), "not in the former state:\n{difference}");
     order.for_each(|index| pods[index].2.del());
     drop(pods);
     machine.node.snapshot().assert_is(&state);
 }
 
 #[test]
-fn invariant_2_fourteen_vfs_come_back_when_every_namespace_is_gone_before_the_del() {
+fn invariant_2_fourteen_vfs_return_when_every_namespace_is_gone_before_the_del() {
     let machine = LabMachine::exclusive();
     let (before, state) = (facts(&machine), machine.node.snapshot());
     let mut chains = Vec::new();
@@ -98,18 +98,18 @@ fn invariant_2_fourteen_vfs_come_back_when_every_namespace_is_gone_before_the_de
             scope.spawn(|| chain.del());
         }
     });
-    let away = wait_for(&machine, &before);
-    assert!(away.is_empty(), "not as before:\n{away}");
+    let difference = wait_for(&machine, &before);
+    assert!(difference.is_empty(), "not in the former state:\n{difference}");
     chains.iter().rev().for_each(Chain::del);
     machine.node.snapshot().assert_is(&state);
 }
 
-/// Which of fourteen pods have lost their namespaces before their DELs.
+/// The pods whose namespaces are deleted before their DELs.
 #[derive(Debug, Clone, Copy)]
 enum LostNamespaces {
     None,
     All,
-    /// Of these the kernel moves the devices home, of the others we do.
+    /// The kernel returns the devices of these pods, the plugins those of the others.
     Half,
 }
 
@@ -123,7 +123,7 @@ impl LostNamespaces {
     }
 }
 
-/// DELs of all pods at once, in one of the two orders of a chain.
+/// Deletes all attachments concurrently, in one of the two orders of a chain.
 fn detach(pods: Vec<(LabVf, TestPod, Chain)>, rdma_first: bool, gone: LostNamespaces) {
     let mut chains = Vec::new();
     let mut alive = Vec::new();
@@ -149,16 +149,16 @@ fn detach(pods: Vec<(LabVf, TestPod, Chain)>, rdma_first: bool, gone: LostNamesp
 }
 
 #[test]
-fn invariant_11_fourteen_pods_come_and_go_at_once_and_every_number_is_the_same() {
+fn invariant_11_fourteen_concurrent_attachments_keep_all_device_numbers() {
     let machine = LabMachine::exclusive();
     machine.node.run("modprobe", &["ib_umad"]);
     let before = machine.char_devices();
-    assert!(before.values().all(|nodes| nodes.len() == 2), "each has user-space access and MADs: {before:?}");
+    assert!(before.values().all(|nodes| nodes.len() == 2), "each has a uverbs and a umad device: {before:?}");
     let kinds = [LostNamespaces::None, LostNamespaces::All, LostNamespaces::Half];
     for round in 0..10 {
         let (rdma_first, gone) = (round % 2 == 0, kinds[round % kinds.len()]);
         let pods = attach(&machine);
-        each_sees_only_its_own(&machine, &pods);
+        check_devices_of_each(&machine, &pods);
         assert_eq!(machine.char_devices(), before, "in the pods, round {round}");
         detach(pods, rdma_first, gone);
         assert_eq!(
@@ -170,7 +170,7 @@ fn invariant_11_fourteen_pods_come_and_go_at_once_and_every_number_is_the_same()
 }
 
 #[test]
-fn invariant_11_pods_that_come_while_others_die_have_their_numbers() {
+fn invariant_11_pods_attached_while_others_end_keep_their_device_numbers() {
     let machine = LabMachine::exclusive();
     machine.node.run("modprobe", &["ib_umad"]);
     let before = machine.char_devices();
@@ -181,11 +181,12 @@ fn invariant_11_pods_that_come_while_others_die_have_their_numbers() {
         (pod, chain)
     };
     for round in 0..5 {
-        let (mut dying, coming): (Vec<_>, Vec<_>) = (0..vfs.len()).partition(|index| index % 2 == round % 2);
-        let former: Vec<_> = dying.drain(..).map(pod).collect();
+        let (mut ending, starting): (Vec<_>, Vec<_>) =
+            (0..vfs.len()).partition(|index| index % 2 == round % 2);
+        let former: Vec<_> = ending.drain(..).map(pod).collect();
         former.iter().for_each(|(_, chain)| drop(chain.add()));
-        let next: Vec<_> = coming.into_iter().map(pod).collect();
-        // The kernel brings the devices of the former pods home while the next pods get theirs.
+        let next: Vec<_> = starting.into_iter().map(pod).collect();
+        // The kernel returns the devices of the former pods while the next pods get theirs.
         let chains: Vec<_> = thread::scope(|scope| {
             let adds: Vec<_> = next.iter().map(|(_, chain)| scope.spawn(|| chain.add())).collect();
             let chains = former.into_iter().map(|(pod, chain)| (pod.end(), chain).1).collect();
@@ -200,8 +201,8 @@ fn invariant_11_pods_that_come_while_others_die_have_their_numbers() {
     }
 }
 
-/// What differs from before, once the kernel has nothing left to do: the carrier of a VF that was set up
-/// comes by polling.
+/// Returns what differs from before, after the kernel has completed its work: the driver polls for the carrier of a VF that
+/// was set up.
 fn wait_for(machine: &LabMachine, before: &[String]) -> String {
     let difference = || {
         let now = facts(machine);
@@ -210,7 +211,7 @@ fn wait_for(machine: &LabMachine, before: &[String]) -> String {
         lost.chain(new).collect::<String>()
     };
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        wait_until("the machine is as before", || difference().is_empty());
+        wait_until("the machine is in its former state", || difference().is_empty());
     }));
     difference()
 }
@@ -228,7 +229,7 @@ fn a_slow_attachment_delays_no_other_of_the_same_pf() {
     thread::scope(|scope| {
         let running = scope.spawn(|| slow.add());
         wait_until("the slow one waits for its addresses", || ipam.was_called());
-        // If they had to wait for the slow one, they would wait in vain and fail.
+        // If these calls waited for the slow one, they would time out.
         quick.add();
         quick.del();
         ipam.lets_go();

@@ -1,4 +1,4 @@
-//! `silkrail gc` and the plugins' GC: VFs and RDMA devices that were not returned.
+//! `silkrail gc` and the plugins' GC: VFs and RDMA devices of attachments without a DEL.
 
 use std::fs;
 
@@ -15,21 +15,21 @@ fn gc(machine: &LabMachine, args: &str) -> CommandOutput {
     silkrail(&format!("gc --state-dir {} {args}", machine.node.state_dir().display()))
 }
 
-/// What of the findings has this state, as `what object`.
+/// Returns the findings with this state, as `what object`.
 fn with_state(machine: &LabMachine, args: &str, state: &str) -> Vec<String> {
     let found = gc(machine, &format!("{args} --json")).ended(0).json();
-    let of = |finding: &Value| {
+    let text = |finding: &Value| {
         format!("{} {}", finding["what"].as_str().unwrap(), finding["object"].as_str().unwrap())
     };
-    found.as_array().unwrap().iter().filter(|finding| finding["state"] == state).map(of).collect()
+    found.as_array().unwrap().iter().filter(|finding| finding["state"] == state).map(text).collect()
 }
 
-fn lose_journals(machine: &LabMachine) {
+fn remove_journals(machine: &LabMachine) {
     fs::remove_dir_all(machine.node.state_dir().join("attachments")).unwrap();
 }
 
 #[test]
-fn a_chain_whose_pod_died_without_a_del_is_taken_back() {
+fn a_chain_without_a_del_is_reverted_after_its_pod_is_gone() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
@@ -48,7 +48,7 @@ fn a_chain_whose_pod_died_without_a_del_is_taken_back() {
 }
 
 #[test]
-fn a_chain_whose_pod_lives_is_not_touched() {
+fn a_chain_of_a_running_pod_is_not_changed() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 1), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 321}));
@@ -62,7 +62,7 @@ fn a_chain_whose_pod_lives_is_not_touched() {
 }
 
 #[test]
-fn invariant_1_adds_that_were_killed_are_taken_back_though_the_pod_lives() {
+fn invariant_1_killed_adds_of_a_running_pod_are_reverted() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth1", 0);
@@ -81,7 +81,10 @@ fn invariant_1_adds_that_were_killed_are_taken_back_though_the_pod_lives() {
         let killed = chain.rdma().with("prevResult", &result).fault(&format!("kill:{step}")).add();
         assert!(killed.was_killed(), "step {step}");
         gc(&machine, "--yes").ended(0);
-        assert!(machine.rdma_devices().contains(&vf.rdma), "the RDMA device is home; the VF is the pod's");
+        assert!(
+            machine.rdma_devices().contains(&vf.rdma),
+            "the RDMA device is on the host; the VF is in the pod"
+        );
         assert!(pod.link("net1").is_some());
         chain.sriov().del().done();
         drop(pod);
@@ -90,12 +93,12 @@ fn invariant_1_adds_that_were_killed_are_taken_back_though_the_pod_lives() {
 }
 
 #[test]
-fn claims_without_a_journal_go_with_their_namespace_and_not_before() {
+fn claims_without_a_journal_are_released_only_after_their_namespace_is_gone() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 2), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     chain.add();
-    lose_journals(&machine);
+    remove_journals(&machine);
     let claims = [format!("rdma-device {}", vf.pci), format!("vf {}", vf.pci)];
     let kept = with_state(&machine, "--yes", "kept");
     assert_eq!(kept[..2], claims);
@@ -116,7 +119,7 @@ fn gc_of_the_plugins_releases_claims_without_a_journal() {
     let (vf, pod) = (machine.vf("eth1", 1), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     chain.add();
-    lose_journals(&machine);
+    remove_journals(&machine);
     let valid = |containers: &[&str]| -> Value {
         containers.iter().map(|id| json!({"containerID": id, "ifname": "net1"})).collect()
     };
@@ -129,10 +132,10 @@ fn gc_of_the_plugins_releases_claims_without_a_journal() {
     let (a_vf, an_rdma) = (format!("vf/{}", vf.pci), format!("rdma/{}", vf.pci));
     let has_both = |state: &[String]| state.contains(&a_vf) && state.contains(&an_rdma);
     collect(&valid(&[]));
-    assert!(has_both(&state()), "the pod lives: {:?}", state());
+    assert!(has_both(&state()), "the pod is running: {:?}", state());
     pod.end();
     collect(&valid(&["pod-eth1-1"]));
-    assert!(has_both(&state()), "it is valid: {:?}", state());
+    assert!(has_both(&state()), "the attachment is valid: {:?}", state());
     collect(&valid(&[]));
     assert!(!state().contains(&a_vf) && !state().contains(&an_rdma), "{:?}", state());
     gc(&machine, "--yes").ended(0);
@@ -140,7 +143,7 @@ fn gc_of_the_plugins_releases_claims_without_a_journal() {
 }
 
 #[test]
-fn status_of_sriov_wants_any_vf_or_the_one_that_is_named() {
+fn status_of_sriov_requires_any_vf_or_the_configured_one() {
     let machine = LabMachine::exclusive();
     machine.plugin("sriov", &json!({})).status().done();
     let vf = machine.vf("eth0", 0);

@@ -9,7 +9,7 @@ use silkrail_tests::{chain::Chain, machine::LabMachine};
 
 use crate::go_pod::{GO_STATE, GoPod, age, moved, noted, write};
 
-/// Everything a pod of the Go plugins may have configured that this card can.
+/// All settings of the Go plugins that this card supports.
 fn everything() -> Value {
     json!({
         "vlan": 100, "vlanQoS": 3, "vlanProto": "802.1q", "MAC": "c2:11:22:33:44:55", "spoofchk": "off",
@@ -22,7 +22,7 @@ fn is_as_before(machine: &LabMachine, before: &Snapshot) {
 }
 
 #[test]
-fn case_081_a_living_pod_of_the_go_plugins_is_taken_back() {
+fn case_081_del_reverts_a_running_pod_of_the_go_plugins() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     for settings in [json!({}), everything()] {
@@ -40,7 +40,7 @@ fn case_081_a_living_pod_of_the_go_plugins_is_taken_back() {
 }
 
 #[test]
-fn case_081_a_pod_that_the_runtime_does_not_name_any_more_is_found_by_the_allocation() {
+fn case_081_without_a_namespace_path_the_pod_is_found_by_the_allocation() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth1", 2), machine.node.pod("a"));
@@ -53,7 +53,7 @@ fn case_081_a_pod_that_the_runtime_does_not_name_any_more_is_found_by_the_alloca
 }
 
 #[test]
-fn upgrade_after_the_namespace_is_gone_the_vf_is_put_right_at_home() {
+fn upgrade_after_the_namespace_is_gone_the_vf_is_restored_on_the_host() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let mut without_mac = everything();
@@ -62,7 +62,7 @@ fn upgrade_after_the_namespace_is_gone_the_vf_is_put_right_at_home() {
         let (vf, pod) = (machine.vf("eth0", 2), machine.node.pod("a"));
         let go = GoPod::attach(&machine, &vf, &pod, &settings);
         pod.end();
-        // At once: the kernel has not returned anything yet.
+        // Immediately: the kernel has not returned any device yet.
         go.del();
         go.has_no_files();
         is_as_before(&machine, &before);
@@ -70,11 +70,11 @@ fn upgrade_after_the_namespace_is_gone_the_vf_is_put_right_at_home() {
 }
 
 #[test]
-fn upgrade_after_the_namespace_is_gone_the_former_address_comes_back() {
+fn upgrade_after_the_namespace_is_gone_the_former_mac_is_restored() {
     let machine = LabMachine::exclusive();
     let vf = machine.vf("eth0", 2);
     let facts = || {
-        // Not all of the link: igbvf takes the address it last came up with for its permanent one.
+        // Without the permanent address: igbvf sets it to the address that the link last came up with.
         let link = machine.node.link(&vf.link).unwrap();
         (link["address"].clone(), link["mtu"].clone(), link["flags"].clone(), machine.vf_info(&vf))
     };
@@ -84,7 +84,7 @@ fn upgrade_after_the_namespace_is_gone_the_former_address_comes_back() {
     go.del();
     go.has_no_files();
     assert_eq!(facts(), before);
-    // Up and down in a pod: the permanent address is as it was for the next test.
+    // Setting the link up and down in a pod restores the permanent address for the next test.
     let pod = machine.node.pod("b");
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     chain.add();
@@ -92,13 +92,13 @@ fn upgrade_after_the_namespace_is_gone_the_former_address_comes_back() {
 }
 
 #[test]
-fn upgrade_a_file_that_cannot_be_understood_is_left_and_del_succeeds() {
+fn upgrade_an_unreadable_file_is_kept_and_del_succeeds() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 3), machine.node.pod("a"));
     let go = GoPod::new(&machine, &vf, &pod);
     let before = machine.node.snapshot();
-    let strange = json!({"version": "1.0", "deviceID": "../../etc", "containerRdmaDevName": "x"}).to_string();
-    for content in ["", "garbage", "[]", "{\"deviceID\":", &strange] {
+    let invalid = json!({"version": "1.0", "deviceID": "../../etc", "containerRdmaDevName": "x"}).to_string();
+    for content in ["", "garbage", "[]", "{\"deviceID\":", &invalid] {
         let [rdma, sriov, _] = &go.files;
         for (call, file) in [(&go.rdma, rdma), (&go.sriov, sriov)] {
             write(file, content);
@@ -109,7 +109,7 @@ fn upgrade_a_file_that_cannot_be_understood_is_left_and_del_succeeds() {
             assert_eq!(fs::read_to_string(file).unwrap(), content);
         }
     }
-    assert_eq!(go.ipam.verbs().len(), 5, "the IPAM plugin is told each time");
+    assert_eq!(go.ipam.verbs().len(), 5, "the IPAM plugin is called each time");
     is_as_before(&machine, &before);
 }
 
@@ -142,7 +142,7 @@ fn upgrade_files_from_before_the_boot_are_only_removed() {
     is_as_before(&machine, &attached);
     assert!(!rdma.exists() && !sriov.exists());
 
-    // Were they of this boot, the pod's devices would have been reverted.
+    // With files of this boot, DEL returns the devices.
     for (file, content) in [rdma, sriov, allocation].iter().zip(&contents) {
         write(file, content);
     }
@@ -152,7 +152,7 @@ fn upgrade_files_from_before_the_boot_are_only_removed() {
 }
 
 #[test]
-fn upgrade_a_late_del_leaves_our_next_pods_vf_alone() {
+fn upgrade_a_late_del_does_not_change_the_vf_of_the_next_silkrail_pod() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, first, second) = (machine.vf("eth1", 5), machine.node.pod("a"), machine.node.pod("b"));
@@ -163,7 +163,7 @@ fn upgrade_a_late_del_leaves_our_next_pods_vf_alone() {
     let result = new.add();
     let held = machine.node.snapshot();
     go.del();
-    // Nor does it when the ADD did not see the Go plugin's file.
+    // The same applies if the ADD did not find the Go plugin's file.
     write(go.sriov_file(), &files[1]);
     write(&go.files[0], &files[0]);
     go.del();
@@ -176,7 +176,7 @@ fn upgrade_a_late_del_leaves_our_next_pods_vf_alone() {
 }
 
 #[test]
-fn upgrade_a_late_del_leaves_the_go_plugins_next_pod_alone() {
+fn upgrade_a_late_del_does_not_change_the_next_pod_of_the_go_plugins() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, first, second) = (machine.vf("eth1", 6), machine.node.pod("a"), machine.node.pod("b"));
@@ -198,7 +198,7 @@ fn upgrade_a_late_del_leaves_the_go_plugins_next_pod_alone() {
 }
 
 #[test]
-fn upgrade_add_is_refused_while_a_pod_of_the_go_plugin_lives() {
+fn upgrade_add_is_refused_while_a_pod_of_the_go_plugin_is_running() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, first, second) = (machine.vf("eth0", 5), machine.node.pod("a"), machine.node.pod("b"));
@@ -217,13 +217,13 @@ fn upgrade_add_is_refused_while_a_pod_of_the_go_plugin_lives() {
 }
 
 #[test]
-fn upgrade_add_takes_over_the_vf_of_a_dead_pod_and_puts_it_right_first() {
+fn upgrade_add_restores_and_takes_over_the_vf_of_a_dead_pod() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, first, second) = (machine.vf("eth0", 6), machine.node.pod("a"), machine.node.pod("b"));
     let go = GoPod::attach(&machine, &vf, &first, &everything());
     first.end();
-    wait_until("the VF is home", || !machine.vf("eth0", 6).link.is_empty());
+    wait_until("the VF is on the host", || !machine.vf("eth0", 6).link.is_empty());
     let new = Chain::new(&machine, &vf, &second, json!({}));
     new.add();
     assert_eq!(machine.vf_info(&vf)["vlan_list"], json!([{}]), "the former pod's VLAN is gone");
@@ -234,11 +234,11 @@ fn upgrade_add_takes_over_the_vf_of_a_dead_pod_and_puts_it_right_first() {
 }
 
 #[test]
-fn upgrade_an_allocation_of_nobody_is_removed() {
+fn upgrade_an_orphaned_allocation_is_removed() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let go = GoPod::new(&machine, &vf, &pod);
-    // A path that has come to mean the node's own namespace is no pod's.
+    // A path that refers to the host's namespace does not belong to a pod.
     for dead in ["/nonexistent/netns", "", "/proc/1/ns/net"] {
         write(go.allocation(), dead);
         let new = Chain::new(&machine, &vf, &pod, json!({}));
@@ -246,7 +246,7 @@ fn upgrade_an_allocation_of_nobody_is_removed() {
         assert!(!go.allocation().exists(), "{dead:?}");
         new.del();
     }
-    // One that names a living pod, but is older than the boot.
+    // An allocation that refers to a running pod, but is older than the boot.
     write(go.allocation(), pod.path().to_str().unwrap());
     age(&machine, go.allocation());
     let new = Chain::new(&machine, &vf, &pod, json!({}));
@@ -255,7 +255,7 @@ fn upgrade_an_allocation_of_nobody_is_removed() {
 }
 
 #[test]
-fn upgrade_a_vf_that_vanished_is_no_obstacle() {
+fn upgrade_del_succeeds_after_the_vf_was_removed() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth1", 0), machine.node.pod("a"));
     let go = GoPod::attach(&machine, &vf, &pod, &json!({"vlan": 6}));

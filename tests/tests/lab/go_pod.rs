@@ -10,26 +10,26 @@ use testkit::{Call, FakeIpam, Observe, TestPod};
 
 use silkrail_tests::machine::{LabMachine, LabVf};
 
-/// Where the Go plugins keep their state. The lab's root directory is a throw-away copy.
+/// The state directory of the Go plugins. The lab's root directory is a temporary copy.
 pub(crate) const GO_STATE: &str = "/var/lib/cni";
 
-/// What the Go plugins gave a pod, and the calls that end it.
+/// A pod's attachment by the Go plugins, and the calls of Silkrail's plugins for it.
 pub(crate) struct GoPod {
     pub(crate) sriov: Call,
     pub(crate) rdma: Call,
-    /// Files of the Go plugins: of the rdma attachment, of the sriov attachment, of the VF.
+    /// State files of the Go plugins: for the rdma attachment, the sriov attachment, and the allocation of the VF.
     pub(crate) files: [PathBuf; 3],
     pub(crate) ipam: FakeIpam,
 }
 
 impl GoPod {
-    /// Attaches a pod as the Go plugins do: settings on the PF, the VF's link and RDMA device into the pod, their
-    /// files. `settings` are those of the configuration.
+    /// Attaches a pod as the Go plugins do: applies `settings` of the configuration on the PF, moves the VF's link and RDMA
+    /// device into the pod, and writes the state files.
     pub(crate) fn attach(machine: &LabMachine, vf: &LabVf, pod: &TestPod, settings: &Value) -> Self {
         let this = Self::new(machine, vf, pod);
         let noted = noted(machine, vf, settings);
         configure(machine, vf, settings);
-        carry(machine, vf, pod, settings);
+        move_devices(machine, vf, pod, settings);
         let [rdma, sriov, allocation] = &this.files;
         write(rdma, &moved(vf).to_string());
         write(sriov, &noted.to_string());
@@ -37,7 +37,7 @@ impl GoPod {
         this
     }
 
-    /// The calls and the files of a pod that is not attached.
+    /// Returns the calls and the files for a pod that is not attached.
     pub(crate) fn new(machine: &LabMachine, vf: &LabVf, pod: &TestPod) -> Self {
         let container = format!("go-{}-{}", vf.pf, vf.index);
         let ipam = FakeIpam::install(&machine.node, "fake");
@@ -64,11 +64,11 @@ impl GoPod {
         &self.files[2]
     }
 
-    /// DEL of the chain, the last first.
+    /// Calls DEL of the chain, in reverse order.
     pub(crate) fn del(&self) {
         self.rdma.del().done();
         self.sriov.del().done();
-        assert!(self.ipam.verbs().ends_with(&["DEL".to_owned()]), "the IPAM plugin is told");
+        assert!(self.ipam.verbs().ends_with(&["DEL".to_owned()]), "the IPAM plugin is called");
     }
 
     pub(crate) fn has_no_files(&self) {
@@ -86,7 +86,7 @@ impl Drop for GoPod {
     }
 }
 
-/// The Go rdma plugin's file.
+/// Returns the content of the Go rdma plugin's state file.
 pub(crate) fn moved(vf: &LabVf) -> Value {
     json!({
         "version": "1.0", "deviceID": vf.pci,
@@ -94,7 +94,7 @@ pub(crate) fn moved(vf: &LabVf) -> Value {
     })
 }
 
-/// The Go sriov plugin's file: the effective configuration, and the VF before.
+/// Returns the content of the Go sriov plugin's state file: the effective configuration, and the VF's former state.
 pub(crate) fn noted(machine: &LabMachine, vf: &LabVf, settings: &Value) -> Value {
     let (info, link) = (machine.vf_info(vf), machine.node.link(&vf.link).unwrap());
     let mut file = json!({
@@ -114,7 +114,7 @@ pub(crate) fn noted(machine: &LabMachine, vf: &LabVf, settings: &Value) -> Value
     file
 }
 
-/// What the Go plugin tells the PF.
+/// Applies the settings on the PF, as the Go plugin does.
 fn configure(machine: &LabMachine, vf: &LabVf, settings: &Value) {
     let set = |what: String| machine.node.run_ip(&format!("link set {} vf {} {what}", vf.pf, vf.index));
     if let Some(vlan) = settings["vlan"].as_u64() {
@@ -126,14 +126,14 @@ fn configure(machine: &LabMachine, vf: &LabVf, settings: &Value) {
         }
     }
     if let Some(mac) = settings["MAC"].as_str() {
-        // This card refuses the link any address once there is an administrative one.
+        // Once there is an administrative address, this card refuses any other address of the link.
         machine.node.run_ip(&format!("link set {} address {mac}", vf.link));
         set(format!("mac {mac}"));
     }
 }
 
-/// Link and RDMA device into the pod.
-fn carry(machine: &LabMachine, vf: &LabVf, pod: &TestPod, settings: &Value) {
+/// Moves the link and the RDMA device into the pod.
+fn move_devices(machine: &LabMachine, vf: &LabVf, pod: &TestPod, settings: &Value) {
     let netns = pod.path().to_str().unwrap();
     machine.node.run_ip(&format!("link set {} down", vf.link));
     machine.node.run_ip(&format!("link set {} netns {netns}", vf.link));
@@ -143,13 +143,13 @@ fn carry(machine: &LabMachine, vf: &LabVf, pod: &TestPod, settings: &Value) {
     }
     pod.run_ip("link set net1 up");
     pod.run_ip("address add 10.9.0.2/24 dev net1");
-    // `rdma` takes names of namespaces only.
+    // `rdma` accepts only names of namespaces.
     fs::create_dir_all("/var/run/netns").unwrap();
     let name = format!("../../..{netns}");
     machine.node.run("rdma", &["dev", "set", &vf.rdma, "netns", &name]);
 }
 
-/// Makes a file older than the machine's boot.
+/// Sets the modification time of a file to a time before the boot.
 pub(crate) fn age(machine: &LabMachine, file: &Path) {
     machine.node.run("touch", &["-d", "2001-01-01", file.to_str().unwrap()]);
 }

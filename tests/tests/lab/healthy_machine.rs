@@ -1,4 +1,4 @@
-//! A machine that `silkrail doctor` finds healthy, for faults to be planted in.
+//! A machine in which `silkrail doctor` finds no fault; tests plant faults in it.
 
 use std::{
     fs,
@@ -13,12 +13,12 @@ use silkrail_tests::{
 };
 use testkit::{Observe, wait_until};
 
-/// A machine with all that a healthy one has.
+/// A machine with everything that `silkrail doctor` checks.
 pub(crate) struct HealthyMachine<'a> {
     pub(crate) machine: &'a LabMachine,
     pub(crate) dir: tempfile::TempDir,
-    /// What a healthy one comes to, with infos.
-    pub(crate) healthy: Vec<String>,
+    /// The findings without a planted fault: `info` only, as `severity id object`.
+    pub(crate) baseline: Vec<String>,
 }
 
 impl<'a> HealthyMachine<'a> {
@@ -26,7 +26,7 @@ impl<'a> HealthyMachine<'a> {
         let dir = tempfile::tempdir().unwrap();
         let cni = dir.path().join("cni");
         fs::create_dir(&cni).unwrap();
-        // A real one has 20 MB to be read each time; `plugins` has one.
+        // A real executable has 20 MB, which each run would read; only `plugins` installs one.
         let executable = dir.path().join("silkrail-cni");
         write(&executable, concat!("\x7fELF silkrail-cni ", env!("CARGO_PKG_VERSION"), "\n"));
         chmod(&executable, 0o755);
@@ -34,14 +34,14 @@ impl<'a> HealthyMachine<'a> {
             fs::hard_link(&executable, cni.join(name)).unwrap();
         }
         machine.node.run("modprobe", &["rdma_ucm"]);
-        wait_until("RDMA-CM has its node", || Path::new("/dev/infiniband/rdma_cm").exists());
+        wait_until("RDMA-CM has its device node", || Path::new("/dev/infiniband/rdma_cm").exists());
         for pf in [0, 1] {
             let state = format!("/sys/class/infiniband/mlx5_{pf}/ports/1/state");
             wait_until("the PFs' ports are active", || read(&state).contains("ACTIVE"));
         }
-        let mut patient = Self { machine, dir, healthy: Vec::new() };
-        patient.healthy = patient.found();
-        patient
+        let mut this = Self { machine, dir, baseline: Vec::new() };
+        this.baseline = this.found();
+        this
     }
 
     pub(crate) fn cni(&self) -> PathBuf {
@@ -57,7 +57,7 @@ impl<'a> HealthyMachine<'a> {
         ))
     }
 
-    /// `severity id object` of each finding.
+    /// Returns `severity id object` of each finding.
     pub(crate) fn found(&self) -> Vec<String> {
         let ran = self.doctor("--json");
         let report = ran.json();
@@ -73,19 +73,19 @@ impl<'a> HealthyMachine<'a> {
         found
     }
 
-    /// With the fault planted, these findings are there beside the healthy machine's, and no other error or warning.
+    /// Plants a fault, and checks that it adds exactly these findings; other findings of severity `info` are ignored.
     pub(crate) fn has(&self, expected: &[&str], plant: impl FnOnce(), repair: impl FnOnce()) {
         plant();
         let mut found = self.found();
-        found.retain(|finding| !self.healthy.contains(finding));
-        // What is good to know may change with any of it.
+        found.retain(|finding| !self.baseline.contains(finding));
+        // A fault may also change findings of severity `info`.
         found.retain(|finding| !finding.starts_with("info") || expected.contains(&finding.as_str()));
         assert_eq!(found, expected);
         repair();
     }
 
     pub(crate) fn is_healthy(&self) {
-        assert_eq!(self.found(), self.healthy);
+        assert_eq!(self.found(), self.baseline);
     }
 }
 

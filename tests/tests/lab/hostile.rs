@@ -1,4 +1,4 @@
-//! Pods that do to what they were given whatever the kernel lets them.
+//! Hostile pods, which change their link and RDMA device in every way that the kernel permits.
 
 use std::{fmt::Write as _, fs};
 
@@ -11,31 +11,31 @@ use silkrail_tests::{
     machine::{LabMachine, LabVf},
 };
 
-/// What tools other than `ip` print about a link.
-fn told_by_the_driver(place: &impl Observe, link: &str) -> String {
+/// Returns what ethtool prints about a link.
+fn ethtool_output(place: &impl Observe, link: &str) -> String {
     let mut text = String::new();
-    for question in ["-k", "-g", "-c", "-l", "-x", "-n", "-a", "--show-priv-flags", ""] {
-        // What a driver does not know is no answer, and stays none.
+    for option in ["-k", "-g", "-c", "-l", "-x", "-n", "-a", "--show-priv-flags", ""] {
+        // An option that the driver does not support prints nothing, before and after.
         let mut ethtool = place.command("ethtool");
-        ethtool.args(Some(question).filter(|it| !it.is_empty())).arg(link);
+        ethtool.args(Some(option).filter(|it| !it.is_empty())).arg(link);
         let output = ethtool.output().unwrap();
-        let _ = writeln!(text, "ethtool {question}: {}", String::from_utf8_lossy(&output.stdout));
+        let _ = writeln!(text, "ethtool {option}: {}", String::from_utf8_lossy(&output.stdout));
     }
     text
 }
 
-fn in_sysfs(link: &str) -> String {
+fn sysfs_attributes(link: &str) -> String {
     ["gro_flush_timeout", "napi_defer_hard_irqs", "threaded", "proto_down", "netdev_group", "ifalias"]
         .map(|name| fs::read_to_string(format!("/sys/class/net/{link}/{name}")).unwrap_or_default())
         .join(" ")
 }
 
-/// A pod's link as a pod sees it, without what differs between pods.
-fn in_pod(pod: &TestPod) -> String {
+/// The attributes of a pod's link, read in the pod, without those that differ between pods.
+fn link_in_pod(pod: &TestPod) -> String {
     let mut link = pod.link("net1").unwrap();
     let link_object = link.as_object_mut().unwrap();
     link_object.retain(|key, _| !["ifindex", "operstate"].contains(&key.as_str()));
-    format!("{link:#}\n{}", told_by_the_driver(pod, "net1"))
+    format!("{link:#}\n{}", ethtool_output(pod, "net1"))
 }
 
 fn differing(what: &str, now: &str, before: &str) -> String {
@@ -49,27 +49,27 @@ fn differing(what: &str, now: &str, before: &str) -> String {
     lines(before, now, '-') + &lines(now, before, '+')
 }
 
-/// A pod that plays tricks, and what of them lasts.
+/// A hostile pod, and the comparison of the VF before and after it.
 struct HostilePod {
     machine: LabMachine,
     vf: LabVf,
-    whose: NetnsOwner,
+    owner: NetnsOwner,
     end: PodEnd,
-    /// A pod's link before any of it.
+    /// The attributes of a pod's link before any action.
     pristine: String,
 }
 
 impl HostilePod {
-    fn new(index: usize, whose: NetnsOwner, end: PodEnd) -> Self {
+    fn new(index: usize, owner: NetnsOwner, end: PodEnd) -> Self {
         let machine = LabMachine::exclusive();
         let vf = machine.vf("eth1", index);
-        let mut play = Self { machine, vf, whose, end, pristine: String::new() };
-        play.begin_anew();
-        play
+        let mut this = Self { machine, vf, owner, end, pristine: String::new() };
+        this.recreate_vfs();
+        this
     }
 
-    /// Creates the VFs again, and reads the state of a pod's link.
-    fn begin_anew(&mut self) {
+    /// Deletes and creates the VFs, and reads the attributes of a pod's link.
+    fn recreate_vfs(&mut self) {
         for vfs in ["0", "7"] {
             self.machine.node.run("lab-vfs", &[vfs, "eth1"]);
         }
@@ -77,121 +77,121 @@ impl HostilePod {
         let pod = self.machine.node.pod("first");
         let chain = Chain::new(&self.machine, &self.vf, &pod, json!({}));
         chain.sriov().add().ok();
-        self.pristine = in_pod(&pod);
+        self.pristine = link_in_pod(&pod);
         chain.sriov().del().done();
     }
 
     /// The state of the VF on the host.
-    fn at_home(&self) -> (Snapshot, String) {
+    fn state_on_host(&self) -> (Snapshot, String) {
         let node = &self.machine.node;
-        // The kernel forgets some things only when a link is set up again: that it listens to addresses besides its own, and
-        // that a bond had its GIDs.
+        // The kernel resets some state only when a link is set up again: its list of further unicast and multicast addresses,
+        // and the GIDs of a former bond.
         for state in ["up", "down"] {
             node.run_ip(&format!("link set {} {state}", self.vf.link));
         }
         let rdma = node.run("rdma", &["-d", "dev", "show", &self.vf.rdma]);
-        (node.snapshot(), told_by_the_driver(node, &self.vf.link) + &in_sysfs(&self.vf.link) + &rdma)
+        (node.snapshot(), ethtool_output(node, &self.vf.link) + &sysfs_attributes(&self.vf.link) + &rdma)
     }
 
-    /// What a trick changed for the node or the next pod.
+    /// Returns what an action changed for the node or the next pod; empty if it changed nothing.
     ///
     /// # Errors
-    /// That the kernel did not let the pod play it.
-    fn lasting(&self, trick: &HostileAction) -> Result<String, String> {
-        let (before, driver_before) = self.at_home();
-        let pod = match self.whose {
+    /// If the kernel did not permit the action.
+    fn lasting_changes(&self, action: &HostileAction) -> Result<String, String> {
+        let (before, driver_before) = self.state_on_host();
+        let pod = match self.owner {
             NetnsOwner::Machines => self.machine.node.pod("hostile"),
             NetnsOwner::Own => self.machine.node.pod_in_a_user_namespace("hostile"),
         };
         let chain = Chain::new(&self.machine, &self.vf, &pod, json!({}));
         chain.add();
-        let played = trick.play(&pod, &self.vf.rdma);
-        let mut wrong = played.as_ref().err().map(|why| format!("  {why}\n")).unwrap_or_default();
-        let refused = wrong.clone();
+        let running = action.run(&pod, &self.vf.rdma);
+        let mut changes = running.as_ref().err().map(|why| format!("  {why}\n")).unwrap_or_default();
+        let refused = changes.clone();
         match self.end {
             PodEnd::DelFirst => {
-                wrong += &deleted(&chain);
-                drop((played, pod));
+                changes += &delete(&chain);
+                drop((running, pod));
             }
             PodEnd::DiesFirst => {
                 pod.end();
-                // What holds its namespaces, or others that it made, lives on.
-                if !trick.holds() {
-                    let at_home = || !self.machine.vf(self.vf.pf, self.vf.index).link.is_empty();
-                    wait_until("the VF is home", at_home);
+                // A process that holds the pod's namespace, or a nested one, is still alive.
+                if !action.holds() {
+                    let returned = || !self.machine.vf(self.vf.pf, self.vf.index).link.is_empty();
+                    wait_until("the VF is on the host", returned);
                 }
-                wrong += &deleted(&chain);
-                drop(played);
+                changes += &delete(&chain);
+                drop(running);
             }
         }
         if self.machine.vf(self.vf.pf, self.vf.index).link != self.vf.link {
-            return Ok(wrong + "  the VF is not on the host under its name\n");
+            return Ok(changes + "  the VF is not on the host under its name\n");
         }
-        let (after, driver_after) = self.at_home();
-        wrong += &after.difference(&before);
-        wrong += &differing("driver", &driver_after, &driver_before);
-        wrong += &self.next_pod();
-        if wrong == refused && !refused.is_empty() { Err(refused) } else { Ok(wrong) }
+        let (after, driver_after) = self.state_on_host();
+        changes += &after.difference(&before);
+        changes += &differing("driver", &driver_after, &driver_before);
+        changes += &self.next_pod();
+        if changes == refused && !refused.is_empty() { Err(refused) } else { Ok(changes) }
     }
 
-    /// What is different for the next pod.
+    /// Returns what differs for the next pod.
     fn next_pod(&self) -> String {
         let next = self.machine.node.pod("next");
         let chain = Chain::new(&self.machine, &self.vf, &next, json!({})).container("next");
         let answer = chain.sriov().add();
-        let wrong = if answer.status.success() {
-            differing("the next pod", &in_pod(&next), &self.pristine)
+        let changes = if answer.status.success() {
+            differing("the next pod", &link_in_pod(&next), &self.pristine)
         } else {
             format!("  the next ADD: {}\n", answer.stdout)
         };
         let _ = chain.sriov().del();
-        wrong
+        changes
     }
 
-    /// Has pods play every `every`th trick, and returns how many the kernel let them play.
+    /// Runs every `every`th action in a pod of its own, and returns the number of actions that the kernel permitted.
     fn all(&mut self, every: usize) -> usize {
-        let (mut all, mut played) = (String::new(), 0);
-        let tricks = [ANY_LINK, FUNCTION, RDMA_DEVICE].concat();
-        for trick in tricks.iter().step_by(every) {
-            let wrong = match self.lasting(trick) {
-                Err(_) if self.whose == NetnsOwner::Own => continue,
-                Err(wrong) | Ok(wrong) => wrong,
+        let (mut all, mut permitted) = (String::new(), 0);
+        let actions = [ANY_LINK, FUNCTION, RDMA_DEVICE].concat();
+        for action in actions.iter().step_by(every) {
+            let changes = match self.lasting_changes(action) {
+                Err(_) if self.owner == NetnsOwner::Own => continue,
+                Err(changes) | Ok(changes) => changes,
             };
-            played += 1;
-            if !wrong.is_empty() {
-                all += &format!("{}:\n{wrong}\n", trick.name);
-                self.begin_anew();
+            permitted += 1;
+            if !changes.is_empty() {
+                all += &format!("{}:\n{changes}\n", action.name);
+                self.recreate_vfs();
             }
         }
         assert!(all.is_empty(), "{all}");
-        played
+        permitted
     }
 }
 
-/// Deletes the attachment, and returns what went wrong.
-fn deleted(chain: &Chain) -> String {
+/// Deletes the attachment, and returns the errors of both plugins.
+fn delete(chain: &Chain) -> String {
     let calls = [("rdma", chain.rdma()), ("sriov", chain.sriov())];
     let answers = calls.map(|(plugin, call)| (plugin, call.del()));
     let failed = answers.iter().filter(|(_, answer)| !answer.status.success());
     failed.map(|(plugin, answer)| format!("  {plugin} DEL: {}\n", answer.stdout)).collect()
 }
 
-/// One of this number of tricks is played in the other tests than the first: one takes two seconds.
+/// All tests but the first run one of this number of actions, since one action takes two seconds.
 const SAMPLE: usize = 4;
 
 #[test]
-fn invariant_1_nothing_that_a_pod_does_to_its_vf_lasts() {
-    let played = HostilePod::new(5, NetnsOwner::Machines, PodEnd::DelFirst).all(1);
-    assert!(played >= 40, "{played}");
+fn invariant_1_no_change_by_a_pod_to_its_vf_persists() {
+    let permitted = HostilePod::new(5, NetnsOwner::Machines, PodEnd::DelFirst).all(1);
+    assert!(permitted >= 40, "{permitted}");
 }
 
 #[test]
-fn invariant_1_nothing_that_a_dead_pod_did_to_its_vf_lasts() {
+fn invariant_1_no_change_by_a_dead_pod_to_its_vf_persists() {
     HostilePod::new(6, NetnsOwner::Machines, PodEnd::DiesFirst).all(SAMPLE);
 }
 
 #[test]
-fn invariant_1_nothing_that_a_pod_with_a_user_namespace_does_to_its_vf_lasts() {
-    let played = HostilePod::new(4, NetnsOwner::Own, PodEnd::DelFirst).all(SAMPLE);
-    assert!(played * SAMPLE >= 30, "the kernel let it do too little: {played}");
+fn invariant_1_no_change_by_a_pod_with_a_user_namespace_to_its_vf_persists() {
+    let permitted = HostilePod::new(4, NetnsOwner::Own, PodEnd::DelFirst).all(SAMPLE);
+    assert!(permitted * SAMPLE >= 30, "the kernel permitted too few actions: {permitted}");
 }

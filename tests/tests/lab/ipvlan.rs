@@ -1,4 +1,4 @@
-//! `ipvlan`: cases 57 to 66. The build machine's own kernel may not have it; the lab's has.
+//! `ipvlan`: cases 57 to 66. The kernel of the build machine may not support ipvlan; that of the lab does.
 
 use serde_json::{Value, json};
 use testkit::{FakeIpam, Observe};
@@ -10,7 +10,7 @@ fn linkinfo(link: &Value) -> (&Value, &Value) {
 }
 
 #[test]
-fn case_057_the_modes_are_the_kernels() {
+fn case_057_the_modes_are_those_of_the_kernel() {
     let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     for (settings, mode) in [
@@ -27,8 +27,8 @@ fn case_057_the_modes_are_the_kernels() {
         assert_eq!(linkinfo(&link), (&json!("ipvlan"), &json!(mode)));
         call.del().done();
     }
-    let wrong = machine.plugin("ipvlan", &json!({"master": "eth0", "mode": "l4"})).pod(&pod);
-    wrong.add().error(7).says(&["unknown ipvlan mode: \"l4\""]);
+    let invalid = machine.plugin("ipvlan", &json!({"master": "eth0", "mode": "l4"})).pod(&pod);
+    invalid.add().error(7).says(&["unknown ipvlan mode: \"l4\""]);
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn case_058_add_check_del_and_the_masters_mac() {
 }
 
 #[test]
-fn case_059_in_a_chain_it_takes_the_addresses_and_the_interface_before_it() {
+fn case_059_in_a_chain_it_uses_the_addresses_and_interface_of_the_previous_result() {
     let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     let prev = json!({
@@ -81,7 +81,7 @@ fn case_060_a_chain_with_two_interfaces_needs_a_master() {
 }
 
 #[test]
-fn case_061_without_any_address_nothing_is_made() {
+fn case_061_without_any_address_no_link_is_created() {
     let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     let call = machine.plugin("ipvlan", &json!({"master": "eth0", "ipam": {}})).pod(&pod);
@@ -90,7 +90,7 @@ fn case_061_without_any_address_nothing_is_made() {
 }
 
 #[test]
-fn case_062_without_a_master_the_default_route_says_which() {
+fn case_062_without_a_master_the_default_route_determines_it() {
     let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     machine.node.run_ip("address add 10.77.0.1/24 dev eth1");
@@ -125,7 +125,7 @@ fn case_065_an_mtu_above_the_masters_is_refused() {
 }
 
 #[test]
-fn case_066_a_macvlan_on_the_same_master_is_named() {
+fn case_066_a_macvlan_on_the_same_master_is_reported() {
     let machine = LabMachine::shared();
     let (first, second) = (machine.node.pod("a"), machine.node.pod("b"));
     let macvlan = machine.plugin("macvlan", &json!({"master": "eth0"})).pod(&first).container("first");
@@ -138,7 +138,7 @@ fn case_066_a_macvlan_on_the_same_master_is_named() {
 }
 
 #[test]
-fn case_066_an_ipvlan_on_the_same_master_is_named() {
+fn case_066_an_ipvlan_on_the_same_master_is_reported() {
     let machine = LabMachine::shared();
     let (first, second) = (machine.node.pod("a"), machine.node.pod("b"));
     let ipvlan = machine.plugin("ipvlan", &json!({"master": "eth0"})).pod(&first).container("first");
@@ -197,8 +197,8 @@ fn invariant_1_ipvlan_fails_or_is_killed_at_every_step_and_leaves_nothing() {
 }
 
 #[test]
-fn a_kernel_that_does_not_know_ipvlan_is_told_with_the_remedy() {
-    /// The kernel loads no module.
+fn a_kernel_without_ipvlan_is_reported_with_the_remedy() {
+    /// Prevents the kernel from loading modules, for as long as this value lives.
     struct WithoutModules(String);
 
     const LOADER: &str = "/proc/sys/kernel/modprobe";
@@ -224,7 +224,7 @@ fn a_kernel_that_does_not_know_ipvlan_is_told_with_the_remedy() {
     );
     machine.node.snapshot().assert_is(&before);
     drop(without);
-    // Loaded here, for a machine that is busy takes longer than a plugin waits for the kernel.
+    // Loaded here, because loading on a busy machine may take longer than the netlink timeout of a plugin.
     machine.node.run("modprobe", &["ipvlan"]);
     call.add().ok();
     call.del().done();

@@ -1,4 +1,4 @@
-//! `sriov` with `rdmaIsolation`: the link and the RDMA device of a VF by one process.
+//! `sriov` with `rdmaIsolation`: one plugin moves the link and the RDMA device of a VF.
 
 use serde_json::{Value, json};
 use testkit::{Call, Observe, TestPod, wait_until};
@@ -11,7 +11,7 @@ fn sriov(machine: &LabMachine, vf: &LabVf, pod: &TestPod, settings: &Value) -> C
     machine.plugin("sriov", &conf).pod(pod)
 }
 
-/// The RDMA part of the pod map's only entry.
+/// Returns the key `rdma` of the only pod map entry.
 fn entry(machine: &LabMachine) -> Value {
     let map = machine.node.state_dir().join("podmap/v1");
     let file = std::fs::read_dir(map).unwrap().next().unwrap().unwrap().path();
@@ -19,7 +19,7 @@ fn entry(machine: &LabMachine) -> Value {
 }
 
 #[test]
-fn a_pod_gets_link_and_rdma_device_and_both_come_home() {
+fn a_pod_gets_link_and_rdma_device_and_both_return_to_the_host() {
     let machine = LabMachine::exclusive();
     let (before, numbers) = (machine.node.snapshot(), machine.char_devices());
     let vf = machine.vf("eth0", 3);
@@ -73,21 +73,21 @@ fn invariant_1_isolation_fails_or_is_killed_at_every_step_and_leaves_nothing() {
 }
 
 #[test]
-fn check_tells_of_an_rdma_device_that_has_left_the_pod() {
+fn check_reports_an_rdma_device_that_left_the_pod() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 4), machine.node.pod("a"));
     let sriov = sriov(&machine, &vf, &pod, &json!({}));
     let result = sriov.add().ok();
-    machine.node.run_ip("netns attach home 1");
-    pod.run("rdma", &["dev", "set", &vf.rdma, "netns", "home"]);
-    machine.node.run_ip("netns delete home");
+    machine.node.run_ip("netns attach host 1");
+    pod.run("rdma", &["dev", "set", &vf.rdma, "netns", "host"]);
+    machine.node.run_ip("netns delete host");
     sriov.check_after(&result).error(103).says(&[&vf.rdma, "is not in the pod"]);
     sriov.del().done();
     assert!(machine.node.snapshot().state().is_empty());
 }
 
 #[test]
-fn invariant_9_sriov_does_not_take_a_requirement_that_it_does_not_see_to() {
+fn invariant_9_sriov_rejects_rdma_require_without_rdma_isolation() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 5), machine.node.pod("a"));
     let alone = |rdma: Value| {
@@ -99,7 +99,7 @@ fn invariant_9_sriov_does_not_take_a_requirement_that_it_does_not_see_to() {
 }
 
 #[test]
-fn who_isolates_needs_no_rdma_plugin_and_may_have_none() {
+fn with_rdma_isolation_the_rdma_plugin_is_refused() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 5), machine.node.pod("a"));
@@ -108,14 +108,14 @@ fn who_isolates_needs_no_rdma_plugin_and_may_have_none() {
     let rdma = machine.plugin("rdma", &json!({"deviceID": vf.pci, "prevResult": result})).pod(&pod);
     rdma.add().error(7).says(&[&vf.pci, "rdmaIsolation"]);
     rdma.del().done();
-    assert_eq!(rdma_devices(&pod), [vf.rdma], "that plugin does not revert it");
+    assert_eq!(rdma_devices(&pod), [vf.rdma], "the rdma plugin does not return the device");
     sriov.del().done();
     drop(pod);
     machine.node.snapshot().assert_is(&before);
 }
 
 #[test]
-fn in_shared_mode_isolation_is_refused_before_anything_is_touched() {
+fn in_shared_mode_isolation_is_refused_before_any_change() {
     let machine = LabMachine::shared();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let before = machine.node.snapshot();
@@ -126,7 +126,7 @@ fn in_shared_mode_isolation_is_refused_before_anything_is_touched() {
 }
 
 #[test]
-fn a_gc_takes_back_what_was_isolated() {
+fn gc_reverts_an_isolated_attachment() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth1", 5), machine.node.pod("a"));

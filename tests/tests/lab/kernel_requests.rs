@@ -1,4 +1,4 @@
-//! What the kernel is not asked: each question about a PF's VFs is one to its firmware, under the kernel's own lock.
+//! Limits of the requests to the kernel: each query for a PF's VFs is a query to its firmware, under the kernel's RTNL lock.
 
 use std::{fs, thread, time::Duration};
 
@@ -11,8 +11,8 @@ use silkrail_tests::{
     trace::StraceRun,
 };
 
-/// How often ADD and DEL of the chain asked for the PF's VFs, and told it something about one.
-fn asked_and_told(machine: &LabMachine, vf: &LabVf, settings: Value) -> [(usize, usize); 2] {
+/// Returns, for ADD and for DEL of the chain, the number of queries for the PF's VFs and of changes of a VF.
+fn vf_requests(machine: &LabMachine, vf: &LabVf, settings: Value) -> [(usize, usize); 2] {
     let pod = machine.node.pod("a");
     let chain = Chain::new(machine, vf, &pod, settings);
     let (mut add, mut del) = (StraceRun::new(&machine.node), StraceRun::new(&machine.node));
@@ -27,22 +27,22 @@ fn asked_and_told(machine: &LabMachine, vf: &LabVf, settings: Value) -> [(usize,
 }
 
 #[test]
-fn an_add_asks_for_the_pfs_vfs_once_and_a_del_where_it_restores_something() {
+fn add_queries_the_vfs_of_the_pf_once_and_del_only_to_restore_a_setting() {
     let machine = LabMachine::exclusive();
     let vf = machine.vf("eth0", 0);
-    assert_eq!(asked_and_told(&machine, &vf, json!({})), [(1, 0), (0, 0)]);
-    assert_eq!(asked_and_told(&machine, &vf, json!({"vlan": 5, "trust": "on"})), [(1, 1), (1, 1)]);
+    assert_eq!(vf_requests(&machine, &vf, json!({})), [(1, 0), (0, 0)]);
+    assert_eq!(vf_requests(&machine, &vf, json!({"vlan": 5, "trust": "on"})), [(1, 1), (1, 1)]);
 }
 
 #[test]
-fn what_a_vf_has_already_is_not_set_again() {
+fn settings_that_a_vf_already_has_are_not_set_again() {
     let machine = LabMachine::exclusive();
     let vf = machine.vf("eth0", 1);
-    let as_it_is = json!({"vlan": 0, "spoofchk": "on", "trust": "off", "min_tx_rate": 0, "max_tx_rate": 0});
-    assert_eq!(asked_and_told(&machine, &vf, as_it_is), [(1, 0), (0, 0)]);
+    let current = json!({"vlan": 0, "spoofchk": "on", "trust": "off", "min_tx_rate": 0, "max_tx_rate": 0});
+    assert_eq!(vf_requests(&machine, &vf, current), [(1, 0), (0, 0)]);
 }
 
-/// The netlink system calls of a call, by strace's account.
+/// Returns the netlink system calls of a call, as recorded by strace.
 fn netlink_calls(machine: &LabMachine, call: &Call, make: impl FnOnce(&Call)) -> Vec<String> {
     let file = machine.node.state_dir().with_file_name("trace");
     let traced = ["strace", "-fyy", "-etrace=socket,sendto,recvfrom", "-o", file.to_str().unwrap()];
@@ -60,14 +60,14 @@ fn count(calls: &[String], what: &str) -> usize {
 }
 
 #[test]
-fn rdma_asks_by_one_socket_and_lists_the_devices_once() {
+fn rdma_uses_one_socket_and_lists_the_devices_once() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth1", 6), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     let result = chain.sriov().add().ok();
     let add =
         netlink_calls(&machine, &chain.rdma().with("prevResult", &result), |call| drop(call.add().ok()));
-    // What the mode is, which devices there are, and the move.
+    // The requests are: the RDMA mode, the list of devices, and the move.
     assert_eq!((count(&add, "socket("), count(&add, "sendto(")), (1, 3), "{add:#?}");
     let del = netlink_calls(&machine, chain.rdma(), |call| call.del().done());
     assert_eq!((count(&del, "socket("), count(&del, "sendto(")), (1, 2), "{del:#?}");
@@ -75,21 +75,23 @@ fn rdma_asks_by_one_socket_and_lists_the_devices_once() {
 }
 
 #[test]
-fn who_waits_for_a_device_does_not_list_them_all_again_and_again() {
+fn a_wait_for_a_device_does_not_list_all_devices_repeatedly() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth1", 6), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     chain.add();
-    // The path is gone; a process that is ending keeps the namespace, and with it the device.
+    // The path is gone, but a process that has not exited yet keeps the namespace, and the device in it.
     let mut ending = pod.command("sleep").arg("60").spawn().unwrap();
-    let of = |path: String| machine.node.run("stat", &["-Lc", "%i", &path]);
-    let inside = of(pod.path().display().to_string());
-    wait_until("the process is inside", || of(format!("/proc/{}/ns/net", ending.id())) == inside);
+    let inode = |path: String| machine.node.run("stat", &["-Lc", "%i", &path]);
+    let namespace = inode(pod.path().display().to_string());
+    wait_until("the process is in the namespace", || {
+        inode(format!("/proc/{}/ns/net", ending.id())) == namespace
+    });
     pod.end();
     let calls = thread::scope(|scope| {
         let del = scope.spawn(|| netlink_calls(&machine, chain.rdma(), |call| call.del().done()));
         thread::sleep(Duration::from_secs(2));
-        assert!(!del.is_finished(), "it did not wait");
+        assert!(!del.is_finished(), "DEL did not wait");
         ending.kill().and_then(|()| ending.wait()).unwrap();
         del.join().unwrap()
     });
@@ -97,7 +99,7 @@ fn who_waits_for_a_device_does_not_list_them_all_again_and_again() {
     chain.del();
 }
 
-/// What a call asks of the kernel: system calls, and bytes of its answers.
+/// Returns the number of system calls of a call, the bytes that it received, and its result.
 fn cost(machine: &LabMachine, call: &Call, make: impl FnOnce(&Call) -> Answer) -> (usize, usize, Answer) {
     let file = machine.node.state_dir().with_file_name("calls");
     let answer = make(&call.clone().under(&["strace", "-f", "-o", file.to_str().unwrap()]));
@@ -108,19 +110,19 @@ fn cost(machine: &LabMachine, call: &Call, make: impl FnOnce(&Call) -> Answer) -
     (text.lines().count(), bytes, answer)
 }
 
-/// What ADD and DEL of a chain cost.
+/// Returns the number of system calls and received bytes of both ADDs and both DELs of a chain.
 fn costs(machine: &LabMachine, vf: &LabVf) -> [(usize, usize); 4] {
     let pod = machine.node.pod("a");
     let chain = Chain::new(machine, vf, &pod, json!({"vlan": 5, "mtu": 1400}));
-    let (add, heard, answer) = cost(machine, chain.sriov(), Call::add);
+    let (add, received, answer) = cost(machine, chain.sriov(), Call::add);
     let prev = answer.ok();
-    let (rdma_add, rdma_heard, answer) = cost(machine, &chain.rdma().with("prevResult", &prev), Call::add);
+    let (rdma_add, rdma_received, answer) = cost(machine, &chain.rdma().with("prevResult", &prev), Call::add);
     answer.ok();
-    let (rdma_del, rdma_del_heard, answer) = cost(machine, chain.rdma(), Call::del);
+    let (rdma_del, rdma_del_received, answer) = cost(machine, chain.rdma(), Call::del);
     answer.done();
-    let (del, del_heard, answer) = cost(machine, chain.sriov(), Call::del);
+    let (del, del_received, answer) = cost(machine, chain.sriov(), Call::del);
     answer.done();
-    [(add, heard), (rdma_add, rdma_heard), (rdma_del, rdma_del_heard), (del, del_heard)]
+    [(add, received), (rdma_add, rdma_received), (rdma_del, rdma_del_received), (del, del_received)]
 }
 
 #[test]
@@ -137,9 +139,9 @@ fn an_add_costs_the_same_with_many_addresses_and_links() {
     batch((0..5000).map(|n| format!("address add 10.{}.{}.1/32 dev many0\n", n / 250, n % 250)).collect());
     let among_many = costs(&machine, &vf);
     batch("link del group 77\n".into());
-    for ((calls, heard), (calls_then, heard_then)) in alone.into_iter().zip(among_many) {
-        // A wait may take one event more or less.
+    for ((calls, received), (calls_then, received_then)) in alone.into_iter().zip(among_many) {
+        // A wait may see one event more or less.
         assert!(calls_then < calls + calls / 10, "{alone:?}, {among_many:?}");
-        assert!(heard_then < heard + heard / 10 + 2000, "{alone:?}, {among_many:?}");
+        assert!(received_then < received + received / 10 + 2000, "{alone:?}, {among_many:?}");
     }
 }

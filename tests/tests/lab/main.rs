@@ -1,8 +1,8 @@
-//! What needs SR-IOV and RDMA: run in the lab's machine (`hack/test lab`), on the kernel's own code.
+//! Tests that need SR-IOV and RDMA. They run in the lab's virtual machine (`hack/test lab`), with the drivers of its kernel.
 //!
-//! Devices are the machine's, so one test runs at a time (`--test-threads=1`).
+//! All tests share the devices of the machine, so one test runs at a time (`--test-threads=1`).
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking")]
 
 mod bootstrap;
 mod busy;

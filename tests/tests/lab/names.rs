@@ -1,4 +1,4 @@
-//! `sriov`: names that a pod gives its VF, and names that are taken where a VF goes.
+//! `sriov`: names that a pod gives its VF, and names that are already in use in the target namespace.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
@@ -11,9 +11,9 @@ fn call(machine: &LabMachine, vf: &LabVf, pod: &TestPod) -> Call {
     machine.plugin("sriov", &json!({"deviceID": vf.pci, "ipam": {}})).pod(pod)
 }
 
-/// Each a list of what a pod does to the link `net1`, the VF that is called `home` on the node; `eth1` and `other` are
-/// names that links of the node have.
-fn tricks(home: &str) -> Vec<Vec<String>> {
+/// Returns lists of `ip` commands that a pod applies to its link `net1`. The VF has the name `host_name` on the host; `eth1`
+/// and `other` are names of links on the host.
+fn renamings(host_name: &str) -> Vec<Vec<String>> {
     let name = |name: &str| vec!["link set net1 down".to_owned(), format!("link set net1 name {name}")];
     let altname = |link: &str, altname: &str| vec![format!("link property add dev {link} altname {altname}")];
     let renamed = |to: &str, altnames: &[&str]| {
@@ -24,21 +24,21 @@ fn tricks(home: &str) -> Vec<Vec<String>> {
     vec![
         altname("net1", "eth1"),
         altname("net1", "other"),
-        altname("net1", home),
+        altname("net1", host_name),
         altname("net1", "poison"),
         renamed("eth1", &[]),
         renamed("other", &["eth1"]),
-        renamed("eth1", &[home, "other", "poison"]),
-        renamed(home, &["net1", "eth1"]),
+        renamed("eth1", &[host_name, "other", "poison"]),
+        renamed(host_name, &["net1", "eth1"]),
         renamed("a\u{2003}b", &["dev%d"]),
         renamed("a\u{1b}[2J", &["b\u{1b}[2J", "\u{202e}c"]),
         many,
     ]
 }
 
-/// Has the pod do it.
-fn play(pod: &TestPod, trick: &[String]) {
-    pod.run("sh", &["-c", &format!("ip -batch - <<'EOF'\n{}\nEOF", trick.join("\n"))]);
+/// Runs the commands in the pod.
+fn run_ip_batch(pod: &TestPod, commands: &[String]) {
+    pod.run("sh", &["-c", &format!("ip -batch - <<'EOF'\n{}\nEOF", commands.join("\n"))]);
 }
 
 /// A machine with a link that has the altname `other`.
@@ -48,51 +48,51 @@ fn machine_with_an_altname() -> LabMachine {
     machine
 }
 
-fn without_the_altname(machine: &LabMachine) {
+fn remove_the_altname(machine: &LabMachine) {
     machine.node.run_ip("link property del dev eth0 altname other");
 }
 
 #[test]
-fn no_name_that_a_pod_gives_its_vf_keeps_it_or_comes_home_with_it() {
+fn names_given_to_a_vf_by_a_pod_neither_prevent_its_return_nor_remain() {
     let machine = machine_with_an_altname();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth0", 0);
-    for trick in tricks(&vf.link) {
+    for commands in renamings(&vf.link) {
         let pod = machine.node.pod("a");
         let call = call(&machine, &vf, &pod);
         call.add().ok();
-        play(&pod, &trick);
+        run_ip_batch(&pod, &commands);
         call.del().done();
         drop(pod);
         machine.node.snapshot().assert_is(&before);
     }
-    without_the_altname(&machine);
+    remove_the_altname(&machine);
 }
 
 #[test]
-fn no_name_that_a_dead_pod_gave_its_vf_stays_on_it() {
+fn names_given_to_a_vf_by_a_dead_pod_are_removed() {
     let machine = machine_with_an_altname();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth0", 1);
-    for trick in tricks(&vf.link) {
+    for commands in renamings(&vf.link) {
         let pod = machine.node.pod("a");
         let call = call(&machine, &vf, &pod);
         call.add().ok();
-        play(&pod, &trick);
+        run_ip_batch(&pod, &commands);
         pod.end();
-        wait_until("the VF is home", || !machine.vf("eth0", 1).link.is_empty());
+        wait_until("the VF is on the host", || !machine.vf("eth0", 1).link.is_empty());
         call.del().done();
         machine.node.snapshot().assert_is(&before);
     }
-    without_the_altname(&machine);
+    remove_the_altname(&machine);
 }
 
 #[test]
-fn names_of_any_bytes_are_names() {
+fn names_of_arbitrary_bytes_are_accepted() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth0", 2);
-    for dies in [false, true] {
+    for ends_first in [false, true] {
         let pod = machine.node.pod("a");
         let call = call(&machine, &vf, &pod);
         call.add().ok();
@@ -103,7 +103,7 @@ fn names_of_any_bytes_are_names() {
         ip(&[b"link", b"set", b"net1", b"alias", b"\xff"]);
         ip(&[b"link", b"set", b"net1", b"down"]);
         ip(&[b"link", b"set", b"net1", b"name", b"\xff\xff"]);
-        if dies {
+        if ends_first {
             pod.end();
         } else {
             call.del().done();
@@ -117,7 +117,7 @@ fn names_of_any_bytes_are_names() {
 }
 
 #[test]
-fn a_name_that_a_pod_without_a_del_left_on_a_vf_keeps_nobody_from_getting_it() {
+fn an_altname_left_on_a_vf_without_a_del_does_not_fail_the_next_add() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth0", 3);
@@ -125,7 +125,7 @@ fn a_name_that_a_pod_without_a_del_left_on_a_vf_keeps_nobody_from_getting_it() {
     call(&machine, &vf, &first).container("first").add().ok();
     first.run_ip("link property add dev net1 altname cluster0");
     first.end();
-    wait_until("the VF is home", || !machine.vf("eth0", 3).link.is_empty());
+    wait_until("the VF is on the host", || !machine.vf("eth0", 3).link.is_empty());
     second.run_ip("link add cluster0 type dummy");
     let next = call(&machine, &vf, &second).container("next");
     next.add().ok();
@@ -136,7 +136,7 @@ fn a_name_that_a_pod_without_a_del_left_on_a_vf_keeps_nobody_from_getting_it() {
 }
 
 #[test]
-fn an_altname_of_the_nodes_that_is_taken_in_the_pod_stays_at_home() {
+fn an_altname_in_use_in_the_pod_is_restored_on_the_host() {
     let machine = LabMachine::exclusive();
     let vf = machine.vf("eth0", 4);
     for altname in ["cluster0", "rail-of-the-node"] {
@@ -157,7 +157,7 @@ fn an_altname_of_the_nodes_that_is_taken_in_the_pod_stays_at_home() {
 }
 
 #[test]
-fn a_vf_that_lost_its_name_at_home_can_be_given_to_a_pod() {
+fn a_vf_with_a_name_that_is_not_utf8_can_be_attached() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 5), machine.node.pod("a"));
@@ -170,14 +170,14 @@ fn a_vf_that_lost_its_name_at_home_can_be_given_to_a_pod() {
     call.add().ok();
     call.del().done();
     let now = machine.vf("eth0", 5).link;
-    assert!(now.starts_with("dev"), "it has a name that can be written: {now}");
+    assert!(now.starts_with("dev"), "the name is valid UTF-8: {now}");
     rename(now.as_bytes(), vf.link.as_bytes());
     drop(pod);
     machine.node.snapshot().assert_is(&before);
 }
 
 #[test]
-fn an_altname_in_the_pod_that_is_the_new_links_name_is_refused_by_name() {
+fn an_altname_in_the_pod_equal_to_the_interface_name_is_refused() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 6), machine.node.pod("a"));
     pod.run_ip("link add cluster0 type dummy");

@@ -1,4 +1,4 @@
-//! The networks of `conf/` in a pod that has a network already.
+//! The example networks of `conf/`, attached to a pod that already has a cluster network.
 
 use serde_json::{Value, json};
 use testkit::{Call, Observe, TestPod};
@@ -9,14 +9,14 @@ use silkrail_tests::{
     machine::{LabMachine, rdma_devices},
 };
 
-/// The calls of a network's plugins, with what differs from machine to machine.
+/// Returns the calls of a network's plugins, with the links and devices of this machine.
 fn calls(machine: &LabMachine, network: &Value, device: &str) -> Vec<Call> {
     let mut plugins = conf::plugins(network);
     for plugin in &mut plugins {
         match plugin["type"].as_str().unwrap() {
             "macvlan" | "ipvlan" => plugin["master"] = json!("eth0"),
             "sriov" | "rdma" => plugin["deviceID"] = json!(device),
-            other => panic!("an example of {other}"),
+            other => panic!("an example with the plugin {other}"),
         }
         if plugin.get("ipam").is_some() {
             plugin["ipam"]["poolsDir"] = json!(conf::path("pools"));
@@ -67,16 +67,16 @@ fn invariant_12_every_other_example_is_attached_and_detached_beside_a_cluster_ne
     examples.iter().for_each(|example| is_beside_a_cluster_network(&machine, &example.network));
 }
 
-/// The names of the links of a pod, as software sees them that takes the first.
+/// Returns the names of a pod's links, sorted by index: some programs use the first one.
 fn order(pod: &TestPod) -> Vec<String> {
     let mut links = pod.links();
     links.sort_by_key(|link| link["ifindex"].as_u64());
     links.iter().map(|link| link["ifname"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The lab's kernel refuses an index in the pod that a link of the node has.
+// The lab's kernel refuses an index in the pod that a link of the host has.
 #[test]
-fn a_link_comes_after_those_that_the_pod_has_though_the_node_has_the_indexes() {
+fn a_new_link_gets_an_index_above_those_of_the_pod() {
     let machine = LabMachine::shared();
     let before = machine.node.snapshot();
     let pod = machine.node.pod("a");
@@ -97,7 +97,7 @@ fn a_link_comes_after_those_that_the_pod_has_though_the_node_has_the_indexes() {
     pod.run_ip("link add eth0 type dummy");
     ipvlan.add().ok();
     assert_eq!(order(&pod), ["lo", "eth0", "net1"]);
-    // It has no address of its own by which it could be known.
+    // An ipvlan link has the MAC address of its master, which does not identify it.
     pod.run_ip("link set net1 down");
     pod.run_ip("link set net1 name renamed");
     ipvlan.del().done();
@@ -107,22 +107,22 @@ fn a_link_comes_after_those_that_the_pod_has_though_the_node_has_the_indexes() {
 }
 
 #[test]
-fn a_vfs_link_comes_after_those_that_the_pod_has_and_is_itself_again_at_home() {
+fn a_vf_link_gets_an_index_above_those_of_the_pod_and_its_own_on_return() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth0", 1);
     let index = || machine.node.link(&vf.link).unwrap()["ifindex"].as_u64().unwrap();
-    let at_home = index();
-    for eth0 in [at_home - 1, at_home, at_home + 1000] {
+    let host_index = index();
+    for eth0 in [host_index - 1, host_index, host_index + 1000] {
         let pod = machine.node.pod("a");
         pod.run_ip(&format!("link add eth0 index {eth0} type dummy"));
         let call = machine.plugin("sriov", &json!({"deviceID": vf.pci})).pod(&pod);
         call.add().ok();
         assert_eq!(order(&pod), ["lo", "eth0", "net1"]);
         let there = pod.link("net1").unwrap()["ifindex"].as_u64().unwrap();
-        assert_eq!(there, at_home.max(eth0 + 1));
+        assert_eq!(there, host_index.max(eth0 + 1));
         call.del().done();
-        assert_eq!(index(), at_home);
+        assert_eq!(index(), host_index);
     }
     machine.node.snapshot().assert_is(&before);
 }

@@ -1,4 +1,4 @@
-//! What the chain and the command line need, and what they never do.
+//! The privileges that the chain and the command line need, and the system calls that they never use.
 
 use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 
@@ -7,11 +7,11 @@ use testkit::{Call, Observe};
 
 use silkrail_tests::{chain::Chain, machine::LabMachine};
 
-/// Runs calls with nothing but these capabilities.
+/// A command prefix that leaves only these capabilities.
 const ENOUGH: [&str; 3] = ["setpriv", "--bounding-set", "-all,+net_admin,+sys_admin"];
 
 #[test]
-fn the_chain_needs_two_capabilities_and_nobody_else_may_look_at_its_claims() {
+fn the_chain_needs_two_capabilities_and_its_claims_are_private() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
@@ -36,7 +36,7 @@ fn the_chain_needs_two_capabilities_and_nobody_else_may_look_at_its_claims() {
 }
 
 #[test]
-fn the_chain_talks_to_the_kernel_only_and_opens_no_device() {
+fn the_chain_communicates_only_with_the_kernel_and_opens_no_device() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 5}));
@@ -55,7 +55,7 @@ fn the_chain_talks_to_the_kernel_only_and_opens_no_device() {
     let lines = |what: &str| text.lines().filter(|line| line.contains(what)).collect::<Vec<_>>();
     assert!(lines("socket(").len() > 3, "{text}");
     assert!(lines("socket(").iter().all(|line| line.contains("AF_NETLINK")), "{text}");
-    assert_eq!(lines("execve(").len(), 4, "the plugins themselves, and nobody else: {text}");
+    assert_eq!(lines("execve(").len(), 4, "only the plugins are executed: {text}");
     assert!(lines("mount(").is_empty() && lines("\"/dev/").is_empty(), "{text}");
     let state = machine.node.state_dir().display().to_string();
     for line in text.lines().filter(|l| ["O_WRONLY", "O_RDWR", "O_CREAT"].iter().any(|f| l.contains(f))) {
@@ -65,16 +65,16 @@ fn the_chain_talks_to_the_kernel_only_and_opens_no_device() {
 }
 
 #[test]
-fn whoever_looks_needs_no_privilege() {
+fn read_only_commands_need_no_privileges() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     chain.add();
-    // The test's own directories are closed to others.
+    // Other users cannot read the directories of the test by default.
     let open = |path: &std::path::Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     open(machine.node.state_dir().parent().unwrap());
     let executable = std::env::current_exe().unwrap().parent().unwrap().with_file_name("silkrail");
-    let nobody = |args: &[&str]| {
+    let unprivileged = |args: &[&str]| {
         let output = Command::new("setpriv")
             .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"])
             .arg(&executable)
@@ -84,15 +84,15 @@ fn whoever_looks_needs_no_privilege() {
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
     let state = machine.node.state_dir().display().to_string();
-    let (code, printed) = nobody(&["pods", "--state-dir", &state]);
+    let (code, printed) = unprivileged(&["pods", "--state-dir", &state]);
     assert_eq!(code, Some(0), "{printed}");
     assert!(printed.contains(&vf.rdma), "{printed}");
-    let (code, printed) = nobody(&["mode", "get"]);
+    let (code, printed) = unprivileged(&["mode", "get"]);
     assert_eq!(code, Some(0), "{printed}");
     assert!(printed.contains("exclusive"), "{printed}");
-    let (code, _) = nobody(&["mode", "set", "shared"]);
+    let (code, _) = unprivileged(&["mode", "set", "shared"]);
     assert_ne!(code, Some(0));
-    // It knows no JSON for this.
+    // `rdma system show` has no JSON form.
     assert!(machine.node.run("rdma", &["system", "show"]).starts_with("netns exclusive"));
     chain.del();
 }

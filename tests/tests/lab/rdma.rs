@@ -8,7 +8,7 @@ use silkrail_tests::{
     machine::{LabMachine, rdma_devices},
 };
 
-/// A result as `sriov` would give it.
+/// Returns a result as `sriov` prints it.
 fn prev(pod: &testkit::TestPod) -> Value {
     json!({
         "cniVersion": "1.1.0",
@@ -34,7 +34,7 @@ fn case_067_exactly_one_device_moves_and_the_result_is_passed_on() {
 }
 
 #[test]
-fn case_068_an_auxiliary_device_that_is_not_there_is_named() {
+fn case_068_a_missing_auxiliary_device_is_named_in_the_error() {
     let machine = LabMachine::exclusive();
     let pod = machine.node.pod("a");
     let call =
@@ -43,7 +43,7 @@ fn case_068_an_auxiliary_device_that_is_not_there_is_named() {
 }
 
 #[test]
-fn case_069_without_a_chain_before_it_nothing_moves() {
+fn case_069_without_a_previous_result_nothing_is_moved() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let call = machine.plugin("rdma", &json!({"deviceID": vf.pci})).pod(&pod);
@@ -53,7 +53,7 @@ fn case_069_without_a_chain_before_it_nothing_moves() {
 }
 
 #[test]
-fn case_070_in_shared_mode_it_refuses_and_leaves_nothing() {
+fn case_070_in_shared_mode_add_is_refused_and_leaves_nothing() {
     let machine = LabMachine::shared();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let call = machine.plugin("rdma", &json!({"deviceID": vf.pci, "prevResult": prev(&pod)})).pod(&pod);
@@ -76,7 +76,7 @@ fn case_071_a_function_without_an_rdma_device_is_named_with_its_driver() {
 }
 
 #[test]
-fn case_072_a_function_with_two_devices_gives_both_and_gets_both_back() {
+fn case_072_both_devices_of_a_function_are_moved_and_returned() {
     let machine = LabMachine::exclusive();
     let vf = machine.vf("eth0", 1);
     let _twin = machine.simulate(&vf.pci, "twins", "1");
@@ -93,13 +93,13 @@ fn case_072_a_function_with_two_devices_gives_both_and_gets_both_back() {
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     chain.add();
     pod.end();
-    // At once: the kernel has returned neither.
+    // Immediately: the kernel has returned neither device yet.
     chain.del();
     machine.node.snapshot().assert_is(&before);
 }
 
 #[test]
-fn case_073_without_a_device_id_the_pods_interface_says_which() {
+fn case_073_without_a_device_id_the_interface_of_the_pod_determines_the_device() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth1", 0), machine.node.pod("a"));
     let sriov = machine.plugin("sriov", &json!({"deviceID": vf.pci, "cniVersion": "0.4.0"})).pod(&pod);
@@ -126,7 +126,7 @@ fn case_075_del_without_state_moves_nothing_and_succeeds() {
 }
 
 #[test]
-fn case_076_del_without_a_namespace_path_brings_the_device_home() {
+fn case_076_del_without_a_namespace_path_returns_the_device() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
@@ -139,16 +139,16 @@ fn case_076_del_without_a_namespace_path_brings_the_device_home() {
 }
 
 #[test]
-fn case_077_del_after_the_namespace_is_gone_sees_the_device_home() {
+fn case_077_del_after_the_namespace_is_gone_waits_for_the_device() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     chain.add();
     pod.end();
-    // At once: the kernel has not returned the device yet.
+    // Immediately: the kernel has not returned the device yet.
     chain.rdma().del().done();
-    assert!(machine.rdma_devices().contains(&vf.rdma), "DEL has waited until it was home");
+    assert!(machine.rdma_devices().contains(&vf.rdma), "DEL waited until the device was on the host");
     chain.sriov().del().done();
     machine.node.snapshot().assert_is(&before);
 }
@@ -173,22 +173,22 @@ fn case_079_check_fails_when_the_device_is_not_in_the_pod() {
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     let result = chain.add();
-    // `rdma` takes names of namespaces only.
-    machine.node.run_ip("netns attach home 1");
-    pod.run("rdma", &["dev", "set", &vf.rdma, "netns", "home"]);
-    machine.node.run_ip("netns delete home");
+    // `rdma` accepts only names of namespaces.
+    machine.node.run_ip("netns attach host 1");
+    pod.run("rdma", &["dev", "set", &vf.rdma, "netns", "host"]);
+    machine.node.run_ip("netns delete host");
     chain.rdma().check_after(&result).error(103).says(&[&vf.rdma]);
     chain.del();
 }
 
 #[test]
-fn check_takes_how_to_log_from_the_configuration() {
+fn check_applies_the_log_settings_of_the_configuration() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     let result = chain.add();
-    let odd = chain.rdma().with("logFile", &json!("relative"));
-    odd.check_after(&result).error(7).says(&["logFile", "absolute path"]);
+    let invalid = chain.rdma().with("logFile", &json!("relative"));
+    invalid.check_after(&result).error(7).says(&["logFile", "absolute path"]);
     chain.del();
 }
 
@@ -206,7 +206,7 @@ fn invariant_6_a_second_add_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_pod_map_entry_that_cannot_be_read_is_set_aside_and_the_pod_starts() {
+fn an_unreadable_pod_map_entry_is_quarantined_and_the_pod_starts() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));

@@ -1,5 +1,5 @@
-//! What the README tells a new user, on a machine that has nothing but a kubelet's directories: every command of it is run,
-//! and each says what comes next.
+//! The README's instructions for setting up a node, on a machine that has only a kubelet's directories: the test runs every
+//! command, and checks that each prints the next step.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use silkrail_tests::{cli, conf, machine::LabMachine};
 use testkit::{Binaries, Observe, TestPod};
 
-/// What `hack/build` leaves, of the executables that were built for this test.
+/// Returns a directory as `hack/build` creates it, with the executables that were built for this test.
 fn dist() -> tempfile::TempDir {
     let dist = tempfile::tempdir().unwrap();
     let built = cli::executable();
@@ -31,7 +31,7 @@ fn dist() -> tempfile::TempDir {
     dist
 }
 
-/// The shell commands of the section on setting up a node.
+/// Returns the shell commands of the README's section "Set up a node".
 fn readme() -> Vec<String> {
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
     let section = text.split("## Set up a node").nth(1).unwrap().split("\n## ").next().unwrap().to_owned();
@@ -42,16 +42,16 @@ fn readme() -> Vec<String> {
     lines.into_iter().map(command).filter(|line| !line.is_empty()).collect()
 }
 
-/// Runs a command of the README; returns what it said.
+/// Runs a command of the README, and returns its standard output and standard error.
 fn shell(command: &str) -> String {
     let output = Command::new("sh").args(["-c", command]).output().unwrap();
-    let said =
+    let printed =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command}: {said}");
-    said
+    assert!(output.status.success(), "{command}: {printed}");
+    printed
 }
 
-/// Calls the plugins of a network as a runtime does: those of the node, with what Multus adds.
+/// Calls the installed plugins of a network as a container runtime does, with the keys that Multus adds.
 fn call(verb: &str, network: &Value, pci: &str, pod: &TestPod) -> Value {
     let mut plugins = network["plugins"].as_array().unwrap().clone();
     if verb == "DEL" {
@@ -81,16 +81,16 @@ fn call(verb: &str, network: &Value, pci: &str, pod: &TestPod) -> Value {
             .unwrap();
         child.stdin.take().unwrap().write_all(plugin.to_string().as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
-        let said = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success(), "{verb}: {said}");
+        let printed = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{verb}: {printed}");
         if verb == "ADD" {
-            result = serde_json::from_str(&said).unwrap();
+            result = serde_json::from_str(&printed).unwrap();
         }
     }
     result
 }
 
-/// The machine as it was, whatever became of the test.
+/// Restores the machine's former state when it is dropped, also after a failure.
 struct MachineReset;
 
 impl Drop for MachineReset {
@@ -115,9 +115,9 @@ impl Drop for MachineReset {
 }
 
 #[test]
-fn from_an_empty_machine_to_a_working_chain_by_the_readme_alone() {
+fn the_readme_commands_set_up_a_working_chain_on_an_empty_machine() {
     let machine = LabMachine::bare();
-    let _clean = MachineReset;
+    let _reset = MachineReset;
     for dir in [
         "/opt/cni/bin",
         "/etc/cni/net.d",
@@ -126,7 +126,7 @@ fn from_an_empty_machine_to_a_working_chain_by_the_readme_alone() {
     ] {
         fs::create_dir_all(dir).unwrap();
     }
-    // Where a kubelet listens.
+    // The sockets of a kubelet.
     let socket = |dir: &str| UnixListener::bind(format!("/var/lib/kubelet/{dir}/kubelet.sock")).unwrap();
     let _kubelet = ["device-plugins", "pod-resources"].map(socket);
     machine.node.run("modprobe", &["rdma_ucm"]);
@@ -137,31 +137,33 @@ fn from_an_empty_machine_to_a_working_chain_by_the_readme_alone() {
     };
 
     let dist = dist();
-    let said = shell(&install.replace("target/dist", dist.path().to_str().unwrap()));
-    assert!(said.contains("next: write /etc/silkrail/node.yaml"), "{said}");
+    let printed = shell(&install.replace("target/dist", dist.path().to_str().unwrap()));
+    assert!(printed.contains("next: write /etc/silkrail/node.yaml"), "{printed}");
     shell(mkdir);
     shell(&copy.replace("conf/", &format!("{}/", conf::path("").display())));
     // The file names the PF of another node, which `apply` reports.
-    let somebody_elses =
-        Command::new("/usr/local/bin/silkrail").args(["apply", "--dry-run"]).output().unwrap();
-    let said = String::from_utf8(somebody_elses.stdout).unwrap();
+    let other_node = Command::new("/usr/local/bin/silkrail").args(["apply", "--dry-run"]).output().unwrap();
+    let printed = String::from_utf8(other_node.stdout).unwrap();
     assert!(
-        said.contains("matches no PF; available: eth0") && somebody_elses.status.code() == Some(2),
-        "{said}"
+        printed.contains("matches no PF; available: eth0") && other_node.status.code() == Some(2),
+        "{printed}"
     );
     let file = "/etc/silkrail/node.yaml";
     let text = fs::read_to_string(file).unwrap().replace("ens6f0np0", "eth0").replace("vfs: 8", "vfs: 7");
     fs::write(file, text.replace("mtu: 9000", "mtu: 1500")).unwrap();
     let path = |command: &str| format!("PATH=/usr/local/bin:$PATH; {command}");
-    let said = shell(&path(dry_run));
+    let printed = shell(&path(dry_run));
     assert!(
-        said.contains("create 7 VFs") && said.contains("run the command again without --dry-run"),
-        "{said}"
+        printed.contains("create 7 VFs") && printed.contains("run the command again without --dry-run"),
+        "{printed}"
     );
-    let said = shell(&path(apply));
-    assert!(said.contains("RDMA mode: exclusive") && said.contains("next: silkrail doctor"), "{said}");
+    let printed = shell(&path(apply));
+    assert!(
+        printed.contains("RDMA mode: exclusive") && printed.contains("next: silkrail doctor"),
+        "{printed}"
+    );
 
-    // Pools and the network: files of conf/, as they are.
+    // Pools and the network are files of conf/, unchanged.
     fs::create_dir_all("/etc/silkrail/pools.d").unwrap();
     fs::copy(conf::path("pools/v4-81.yaml"), "/etc/silkrail/pools.d/v4-81.yaml").unwrap();
     let network: Value = serde_json::from_str(&conf::text("exclusive/sriov-rdma.conflist")).unwrap();
@@ -171,22 +173,22 @@ fn from_an_empty_machine_to_a_working_chain_by_the_readme_alone() {
     let device: Value = serde_json::from_str(&pod.run("rdma", &["-j", "dev", "show"])).unwrap();
     assert_eq!(device[0]["ifname"], vf.rdma.as_str());
 
-    let said = shell(&path("silkrail pods"));
+    let printed = shell(&path("silkrail pods"));
     for part in ["train", "job-0", "net1", "exclusive", &*vf.rdma, &*vf.pci, "172.81.0.100"] {
-        assert!(said.contains(part), "{part} is missing: {said}");
+        assert!(printed.contains(part), "{part} is missing: {printed}");
     }
     let doctor = Command::new("/usr/local/bin/silkrail").args(["doctor", "--json"]).output().unwrap();
     let report: Value = serde_json::from_slice(&doctor.stdout).unwrap();
-    let ill: Vec<_> = report["findings"]
+    let severe: Vec<_> = report["findings"]
         .as_array()
         .unwrap()
         .iter()
         .filter(|finding| finding["severity"] != "info")
         .collect();
-    assert!(ill.is_empty(), "the doctor is not content: {ill:#?}");
+    assert!(severe.is_empty(), "the doctor reports faults: {severe:#?}");
     assert_eq!(doctor.status.code(), Some(0));
 
-    // Not while a pod lives by it.
+    // uninstall is refused while a pod is attached.
     let refused = Command::new("/usr/local/bin/silkrail").arg("uninstall").output().unwrap();
     assert_eq!(refused.status.code(), Some(3), "{refused:?}");
     call("DEL", &network, &vf.pci, &pod);

@@ -1,4 +1,4 @@
-//! `silkrail recover` and `silkrail tune`: plan first, then what is sound.
+//! `silkrail recover` and `silkrail tune`: the plan, and the changes with `--yes`.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ fn recover(machine: &LabMachine, args: &str) -> cli::CommandOutput {
 }
 
 #[test]
-fn a_function_that_does_not_work_is_brought_back_by_what_is_gentlest() {
+fn a_broken_function_is_recovered_by_the_least_invasive_step() {
     let machine = LabMachine::shared();
     let vf = machine.vf("eth0", 1);
     let state = || machine.node.link(&vf.link).unwrap();
@@ -22,8 +22,8 @@ fn a_function_that_does_not_work_is_brought_back_by_what_is_gentlest() {
     let done = recover(&machine, &format!("{} --yes --json", vf.link)).ended(0).json();
     assert_eq!((&done["steps"], &done["left"]), (&json!(["set the link up"]), &json!([])));
     assert!(state()["flags"].as_array().unwrap().contains(&json!("LOWER_UP")));
-    let well = recover(&machine, &format!("{} --yes", vf.link)).ended(0);
-    assert!(well.stdout.contains("no problem found"), "{well:?}");
+    let healthy = recover(&machine, &format!("{} --yes", vf.link)).ended(0);
+    assert!(healthy.stdout.contains("no problem found"), "{healthy:?}");
 
     fs::write(format!("/sys/bus/pci/devices/{}/driver/unbind", vf.pci), &vf.pci).unwrap();
     let plan = recover(&machine, &vf.pci).ended(0);
@@ -36,14 +36,14 @@ fn a_function_that_does_not_work_is_brought_back_by_what_is_gentlest() {
     let steps = ["unbind the driver", "reset the function", "bind the driver", "set the link up"];
     assert_eq!(reset["steps"], json!(steps));
     assert!(!machine.vf("eth0", 1).rdma.is_empty());
-    let nobody = recover(&machine, "mlx5_99").ended(2);
-    assert!(nobody.stderr.contains("no function \"mlx5_99\""), "{nobody:?}");
-    // Other tests find VFs as their driver makes them.
+    let unknown = recover(&machine, "mlx5_99").ended(2);
+    assert!(unknown.stderr.contains("no function \"mlx5_99\""), "{unknown:?}");
+    // Other tests need VFs in their initial state.
     machine.node.run("lab-vfs", &["0", "eth0"]);
 }
 
 #[test]
-fn what_is_in_use_is_not_recovered() {
+fn a_function_in_use_is_not_recovered() {
     let machine = LabMachine::exclusive();
     let (vf, netns) = (machine.vf("eth0", 2), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &netns, json!({}));
@@ -57,13 +57,13 @@ fn what_is_in_use_is_not_recovered() {
 }
 
 #[test]
-fn settings_are_set_and_given_back() {
+fn settings_are_applied_and_reverted() {
     let machine = LabMachine::shared();
     let thresh = || machine.node.run("sysctl", &["-n", "net.ipv4.neigh.default.gc_thresh1"]);
     let before = thresh();
     cli::silkrail("tune check").ended(6);
     cli::silkrail("tune apply").ended(0);
-    assert_eq!(thresh(), before, "nothing was done");
+    assert_eq!(thresh(), before, "nothing is changed without --yes");
     let done = cli::silkrail("tune apply --yes --json").ended(0).json();
     let set = done["changes"].as_array().unwrap();
     assert!(set.iter().all(|change| change["error"].is_null()), "{done}");

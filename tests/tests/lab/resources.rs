@@ -1,6 +1,6 @@
-//! What is in use on a device, and by whom: our reading beside that of `rdma`, on objects of real programs.
+//! The resources of a device and their owners, compared with the output of the `rdma` tool, on objects of real programs.
 //!
-//! The device is rxe, the kernel's software RoCE: the only one here whose queue pairs carry traffic.
+//! The device is rxe, the kernel's software RoCE, the only device of the lab whose queue pairs carry traffic.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use silkrail_tests::rxe::{ADDRESS, DEVICE, Rxe, RxeProgram};
 use sysfs::Sysfs;
 use testkit::{Observe, wait_until};
 
-/// Who made what a program made.
+/// Returns the owner of the objects that a program created.
 fn owner_of(program: &RxeProgram) -> ResourceOwner {
     ResourceOwner::Process(program.pid())
 }
@@ -26,7 +26,7 @@ fn device(rdma: &Handle) -> Device {
     rdma.find_device(DEVICE).unwrap().unwrap()
 }
 
-/// As `rdma` prints an owner: its `pid`, or, of the kernel's own, only its `comm`.
+/// Returns an owner as `rdma` prints it: its `pid`, or only its `comm` for objects of the kernel.
 fn owner(owner: &ResourceOwner) -> Value {
     match owner {
         ResourceOwner::Process(thread) => json!(thread),
@@ -35,8 +35,8 @@ fn owner(owner: &ResourceOwner) -> Value {
     }
 }
 
-/// Some keys of what `rdma` prints, and its owner, in an order of their own.
-fn theirs(objects: &[Value], keys: &[&str]) -> Vec<Value> {
+/// Returns some keys of the objects that `rdma` prints, and their owners, sorted.
+fn expected(objects: &[Value], keys: &[&str]) -> Vec<Value> {
     sorted(objects.iter().map(|object| {
         let owner = if object["pid"].is_null() { &object["comm"] } else { &object["pid"] };
         keys.iter().map(|key| object[key].clone()).chain([owner.clone()]).collect()
@@ -50,7 +50,7 @@ fn sorted(objects: impl Iterator<Item = Value>) -> Vec<Value> {
 }
 
 #[test]
-fn queue_pairs_are_told_as_rdma_prints_them() {
+fn queue_pairs_match_the_output_of_the_rdma_tool() {
     let rxe = Rxe::new();
     let [server, client] = rxe.pingpong("ibv_rc_pingpong", &[]);
     let rdma = open();
@@ -59,8 +59,8 @@ fn queue_pairs_are_told_as_rdma_prints_them() {
         || rxe.printed("qp").iter().filter(|one| one["type"] == "RC" && one["state"] == "RTS").count();
     wait_until("both ends are connected", || connected() == 2);
 
-    let ours = rdma.queue_pairs(&device).unwrap().unwrap();
-    let told = ours.iter().map(|one| {
+    let queue_pairs = rdma.queue_pairs(&device).unwrap().unwrap();
+    let read = queue_pairs.iter().map(|one| {
         let (kind, state) = (one.transport().to_uppercase(), one.state.to_string().to_uppercase());
         json!([
             one.number,
@@ -73,10 +73,10 @@ fn queue_pairs_are_told_as_rdma_prints_them() {
         ])
     });
     let keys = ["lqpn", "port", "type", "state", "pdn", "rqpn"];
-    assert_eq!(sorted(told), theirs(&rxe.printed("qp"), &keys));
+    assert_eq!(sorted(read), expected(&rxe.printed("qp"), &keys));
 
     let [of_server, of_client] = [&server, &client].map(|program| {
-        let mut own = ours.iter().filter(|one| one.owner == owner_of(program));
+        let mut own = queue_pairs.iter().filter(|one| one.owner == owner_of(program));
         let one = own.next().unwrap();
         assert_eq!((one.kind, one.state, own.next()), (QpType::Rc, QpState::Rts, None));
         one
@@ -86,12 +86,12 @@ fn queue_pairs_are_told_as_rdma_prints_them() {
     for number in [of_client.send_psn, of_client.receive_psn] {
         assert!(number.is_some_and(|number| number < 1 << 24), "{of_client:?}");
     }
-    let gsi = ours.iter().find(|one| one.kind == QpType::Gsi).unwrap();
+    let gsi = queue_pairs.iter().find(|one| one.kind == QpType::Gsi).unwrap();
     assert_eq!((gsi.number, &gsi.owner), (1, &ResourceOwner::Kernel("ib_core".into())));
 }
 
 #[test]
-fn a_send_counts_up_the_packet_sequence_number() {
+fn a_send_increments_the_packet_sequence_number() {
     let rxe = Rxe::new();
     let [_server, client] = rxe.pingpong("ibv_rc_pingpong", &[]);
     let rdma = open();
@@ -110,7 +110,7 @@ fn a_send_counts_up_the_packet_sequence_number() {
 }
 
 #[test]
-fn the_other_objects_are_told_as_rdma_prints_them() {
+fn the_other_objects_match_the_output_of_the_rdma_tool() {
     let rxe = Rxe::new();
     let programs = rxe.pingpong("ibv_rc_pingpong", &[]);
     let rdma = open();
@@ -120,24 +120,24 @@ fn the_other_objects_are_told_as_rdma_prints_them() {
     });
 
     let domains = rdma.protection_domains(&device).unwrap().unwrap();
-    let told = domains.iter().map(|one| json!([one.number, one.users, one.context, owner(&one.owner)]));
-    assert_eq!(sorted(told), theirs(&rxe.printed("pd"), &["pdn", "users", "ctxn"]));
+    let read = domains.iter().map(|one| json!([one.number, one.users, one.context, owner(&one.owner)]));
+    assert_eq!(sorted(read), expected(&rxe.printed("pd"), &["pdn", "users", "ctxn"]));
 
     let queues = rdma.completion_queues(&device).unwrap().unwrap();
-    let told =
+    let read =
         queues.iter().map(|one| json!([one.number, one.entries, one.users, one.context, owner(&one.owner)]));
-    assert_eq!(sorted(told), theirs(&rxe.printed("cq"), &["cqn", "cqe", "users", "ctxn"]));
+    assert_eq!(sorted(read), expected(&rxe.printed("cq"), &["cqn", "cqe", "users", "ctxn"]));
 
     let regions = rdma.memory_regions(&device).unwrap().unwrap();
-    let told =
+    let read =
         regions.iter().map(|one| json!([one.number, one.length, one.protection_domain, owner(&one.owner)]));
-    assert_eq!(sorted(told), theirs(&rxe.printed("mr"), &["mrn", "mrlen", "pdn"]));
+    assert_eq!(sorted(read), expected(&rxe.printed("mr"), &["mrn", "mrlen", "pdn"]));
 
     let contexts = rdma.contexts(&device).unwrap().unwrap();
-    let told = contexts.iter().map(|one| json!([one.number, owner(&one.owner)]));
-    assert_eq!(sorted(told), theirs(&rxe.printed("ctx"), &["ctxn"]));
+    let read = contexts.iter().map(|one| json!([one.number, owner(&one.owner)]));
+    assert_eq!(sorted(read), expected(&rxe.printed("ctx"), &["ctxn"]));
 
-    // From a queue pair without an owner, this is the way to one.
+    // The owner of a queue pair without one is found through its protection domain and context.
     for program in &programs {
         let all = rdma.queue_pairs(&device).unwrap().unwrap();
         let queue_pair = all.iter().find(|one| one.owner == owner_of(program)).unwrap();
@@ -147,11 +147,11 @@ fn the_other_objects_are_told_as_rdma_prints_them() {
         let region = regions.iter().find(|one| one.owner == owner_of(program)).unwrap();
         assert_eq!((region.length, region.protection_domain), (Some(4096), Some(domain.number)));
     }
-    assert_eq!(rdma.counter_sets(&device).unwrap(), Some(vec![]), "rxe never binds any");
+    assert_eq!(rdma.counter_sets(&device).unwrap(), Some(vec![]), "rxe binds no counters");
 }
 
 #[test]
-fn a_shared_receive_queue_tells_its_queue_pairs() {
+fn a_shared_receive_queue_reports_its_queue_pairs() {
     let rxe = Rxe::new();
     let [server, _client] = rxe.pingpong("ibv_srq_pingpong", &["-q", "4"]);
     let rdma = open();
@@ -167,8 +167,8 @@ fn a_shared_receive_queue_tells_its_queue_pairs() {
     let own = own();
 
     let all = rdma.shared_receive_queues(&device).unwrap().unwrap();
-    let told = all.iter().map(|one| json!([one.number, one.protection_domain, owner(&one.owner)]));
-    assert_eq!(sorted(told), theirs(&rxe.printed("srq"), &["srqn", "pdn"]));
+    let read = all.iter().map(|one| json!([one.number, one.protection_domain, owner(&one.owner)]));
+    assert_eq!(sorted(read), expected(&rxe.printed("srq"), &["srqn", "pdn"]));
     let queue = all.iter().find(|one| one.owner == owner_of(&server)).unwrap();
     assert_eq!(queue.kind, Some(SrqType::Basic));
     let shared: Vec<_> = queue.queue_pairs.iter().flat_map(|range| range.first..=range.last).collect();
@@ -176,45 +176,45 @@ fn a_shared_receive_queue_tells_its_queue_pairs() {
 }
 
 #[test]
-fn a_listener_tells_its_address() {
+fn a_listening_cm_id_reports_its_address() {
     let rxe = Rxe::new();
     rxe.machine.node.run("modprobe", &["rdma_ucm"]);
     let server = RxeProgram::start("rping", &["-s", "-a", ADDRESS, "-p", "9999"]);
     let rdma = open();
-    // The address is also of the card's own device; which of the two listens is the kernel's choice.
+    // The card's device has the address too; the kernel chooses which of the two devices listens.
     let mut found = Vec::new();
-    wait_until("it listens", || {
+    wait_until("the server listens", || {
         let devices = rdma.devices().unwrap();
         found = devices.iter().flat_map(|one| rdma.cm_ids(one).unwrap().unwrap()).collect();
         found.iter().any(|one| one.state == CmIdState::Listen)
     });
     let printed = rxe.machine.node.rdma("-d resource show cm_id");
-    let told = found.iter().map(|one| {
+    let read = found.iter().map(|one| {
         let address = one.source.unwrap();
         json!([one.number, address.to_string(), owner(&one.owner)])
     });
-    assert_eq!(sorted(told), theirs(&printed, &["cm-idn", "src-addr"]));
+    assert_eq!(sorted(read), expected(&printed, &["cm-idn", "src-addr"]));
     let listener = found.iter().find(|one| one.owner == owner_of(&server)).unwrap();
     assert_eq!(listener.source, Some(SocketAddr::new(ADDRESS.parse().unwrap(), 9999)));
     assert_eq!((listener.state, listener.port_space), (CmIdState::Listen, Some(PortSpace::Tcp)));
 }
 
 #[test]
-fn counts_are_as_rdma_prints_them_and_nothing_is_left_of_a_process_that_has_ended() {
+fn counts_match_the_output_of_the_rdma_tool_and_drop_when_a_process_ends() {
     let rxe = Rxe::new();
     let rdma = open();
     let device = device(&rdma);
     let before = counts(&rdma);
-    assert_eq!((before.qp, before.ctx), (Some(1), Some(0)), "the kernel's own: {before:?}");
+    assert_eq!((before.qp, before.ctx), (Some(1), Some(0)), "objects of the kernel: {before:?}");
 
     let programs = rxe.pingpong("ibv_rc_pingpong", &[]);
     wait_until("both ends have a queue pair", || rxe.printed("qp").len() == 3);
     let during = counts(&rdma);
-    let told = [during.qp, during.cq, during.mr, during.pd, during.ctx, during.srq, during.cm_id];
+    let read = [during.qp, during.cq, during.mr, during.pd, during.ctx, during.srq, during.cm_id];
     let all = rxe.machine.node.rdma("resource show");
     let printed = all.iter().find(|one| one["ifname"] == DEVICE).unwrap();
     let names = ["qp", "cq", "mr", "pd", "ctx", "srq", "cm_id"];
-    assert_eq!(told.map(|count| json!(count)), names.map(|name| printed[name].clone()));
+    assert_eq!(read.map(|count| json!(count)), names.map(|name| printed[name].clone()));
     assert_eq!((during.qp, during.ctx), (Some(3), Some(2)));
     assert_eq!(rdma.resource_counts_of(&device).unwrap(), during);
     assert!(during.other.is_empty(), "{during:?}");
@@ -228,7 +228,7 @@ fn counts_are_as_rdma_prints_them_and_nothing_is_left_of_a_process_that_has_ende
 }
 
 #[test]
-fn a_device_that_is_gone_is_called_missing() {
+fn a_removed_device_is_reported_as_missing() {
     let rxe = Rxe::new();
     let rdma = open();
     let device = device(&rdma);

@@ -1,4 +1,4 @@
-//! Shared mode: a pod's address becomes a GID of the RDMA device of its link's parent.
+//! Shared mode: the kernel adds a pod's address to the GIDs of its parent's RDMA device.
 
 use std::{fs, time::Instant};
 
@@ -9,13 +9,13 @@ use silkrail_tests::machine::{LabMachine, gids, rdma_devices};
 
 const REQUIRE: fn() -> Value = || json!({"require": true, "timeoutMs": 5000});
 
-/// The PCI function of a PF.
+/// Returns the PCI address of a PF.
 fn function(pf: &str) -> String {
     let link = fs::read_link(format!("/sys/class/net/{pf}/device")).unwrap();
     link.file_name().unwrap().to_str().unwrap().to_owned()
 }
 
-/// The pod map's entry of the only attachment.
+/// Returns the pod map entry of the only attachment.
 fn entry(node: &TestNode) -> Value {
     let dir = node.state_dir().join("podmap/v1");
     let files: Vec<_> = fs::read_dir(dir).unwrap().flatten().collect();
@@ -23,7 +23,7 @@ fn entry(node: &TestNode) -> Value {
     serde_json::from_slice(&fs::read(files[0].path()).unwrap()).unwrap()
 }
 
-/// An ADD that requires RDMA; the pod's address is a GID when it returns.
+/// Checks that the pod's address is a GID when an ADD that requires RDMA returns.
 fn address_is_a_gid(plugin: &str, master: &str, device: &str) {
     let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
@@ -53,7 +53,7 @@ fn an_ipvlan_pods_address_is_a_gid() {
 }
 
 #[test]
-fn on_a_vlan_the_gid_is_the_physical_devices() {
+fn on_a_vlan_the_gid_belongs_to_the_physical_device() {
     let ip = |args: &str| {
         let status = std::process::Command::new("ip").args(args.split(' ')).status().unwrap();
         assert!(status.success(), "ip {args}");
@@ -66,7 +66,7 @@ fn on_a_vlan_the_gid_is_the_physical_devices() {
 }
 
 #[test]
-fn on_a_bond_the_gid_is_the_active_members() {
+fn on_a_bond_the_gid_belongs_to_the_active_member() {
     let ip = |args: &str| {
         let status = std::process::Command::new("ip").args(args.split(' ')).status().unwrap();
         assert!(status.success(), "ip {args}");
@@ -84,7 +84,7 @@ fn on_a_bond_the_gid_is_the_active_members() {
 }
 
 #[test]
-fn both_families_are_gids() {
+fn ipv4_and_ipv6_addresses_are_gids() {
     let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     let pools = json!([
@@ -104,20 +104,20 @@ fn both_families_are_gids() {
 }
 
 #[test]
-fn invariant_9_a_gid_that_comes_late_is_waited_for() {
+fn invariant_9_add_waits_for_a_delayed_gid() {
     let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     let _late = machine.simulate(&function("eth0"), "gid_delay_ms", "700");
     let call = machine.plugin("macvlan", &json!({"master": "eth0", "rdma": REQUIRE()})).pod(&pod);
     let started = Instant::now();
     call.add().ok();
-    assert!(started.elapsed().as_millis() >= 500, "it was not waited for: {:?}", started.elapsed());
+    assert!(started.elapsed().as_millis() >= 500, "ADD did not wait: {:?}", started.elapsed());
     assert!(gids("mlx5_0").iter().any(|(address, _)| address == "172.81.0.100"));
     call.del().done();
 }
 
 #[test]
-fn invariant_9_a_gid_that_never_comes_fails_the_add_and_leaves_nothing() {
+fn invariant_9_a_missing_gid_fails_the_add_and_leaves_nothing() {
     let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     let before = machine.node.snapshot();
@@ -133,7 +133,7 @@ fn invariant_9_a_gid_that_never_comes_fails_the_add_and_leaves_nothing() {
 }
 
 #[test]
-fn invariant_8_the_wait_for_a_gid_is_one_of_the_calls_waits() {
+fn invariant_8_the_wait_for_a_gid_counts_towards_the_time_limit_of_the_call() {
     let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
     let before = machine.node.snapshot();
@@ -179,7 +179,7 @@ fn invariant_9_in_exclusive_mode_a_pod_that_requires_rdma_does_not_start() {
 }
 
 #[test]
-fn two_macvlan_pods_of_the_seed_reach_each_other() {
+fn two_macvlan_pods_reach_each_other() {
     let machine = LabMachine::shared();
     let pods: Vec<TestPod> = ["a", "b"].map(|name| machine.node.pod(name)).into();
     let calls: Vec<_> = pods
@@ -199,38 +199,38 @@ fn two_macvlan_pods_of_the_seed_reach_each_other() {
     }
 }
 
-/// What an ADD asks of the kernel about RDMA, by strace's account: system calls that name it, and messages.
-fn effort(call: &Call, add: impl FnOnce(&Call) -> Answer) -> Vec<String> {
-    let file = "/run/effort";
+/// Returns the names of the system calls of an ADD that open files, use netlink or sleep, as recorded by strace.
+fn system_calls(call: &Call, add: impl FnOnce(&Call) -> Answer) -> Vec<String> {
+    let file = "/run/system-calls";
     let calls = "-etrace=openat,readlink,readlinkat,statx,socket,sendto,recvfrom,clock_nanosleep";
     add(&call.clone().under(&["strace", "-f", "-qq", calls, "-o", file])).ok();
     let text = fs::read_to_string(file).unwrap();
-    // Without the process's number, and what differs from ADD to ADD.
-    let words = |line: &str| line.split_once(' ').unwrap().1.trim().split('(').next().unwrap().to_owned();
-    text.lines().map(words).collect()
+    // Without the PID and the arguments, which differ between ADDs.
+    let name = |line: &str| line.split_once(' ').unwrap().1.trim().split('(').next().unwrap().to_owned();
+    text.lines().map(name).collect()
 }
 
-fn sleeps(effort: &[String]) -> usize {
-    effort.iter().filter(|call| call.contains("nanosleep")).count()
+fn sleeps(calls: &[String]) -> usize {
+    calls.iter().filter(|call| call.contains("nanosleep")).count()
 }
 
 #[test]
-fn with_link_in_container_no_device_of_the_node_is_taken_for_the_pods() {
+fn with_link_in_container_no_device_of_the_node_is_attributed_to_the_pod() {
     let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
-    // A link of the pod with the name and the index of the node's that has a device.
+    // A link in the pod has the name and the index of a link on the host with an RDMA device.
     let index = machine.node.link("eth0").unwrap()["ifindex"].clone();
     pod.run_ip(&format!("link add eth0 index {index} type dummy"));
     pod.run_ip("link set eth0 up");
     let conf = json!({"master": "eth0", "linkInContainer": true});
     let call = machine.plugin("macvlan", &conf).pod(&pod);
-    let effort = effort(&call, Call::add);
+    let calls = system_calls(&call, Call::add);
     assert_eq!(entry(&machine.node)["rdma"]["ibdev"], Value::Null);
-    assert_eq!(sleeps(&effort), 0, "it waited for a GID that cannot come");
+    assert_eq!(sleeps(&calls), 0, "ADD waited for a GID that cannot appear");
     call.del().done();
 }
 
-/// Something in place of a file or directory of sysfs, for as long as this value lives.
+/// A bind mount over a file or directory of sysfs, for as long as this value lives.
 struct SysfsOverride<'a> {
     machine: &'a LabMachine,
     path: String,
@@ -249,23 +249,23 @@ impl Drop for SysfsOverride<'_> {
     }
 }
 
-/// A card of this kind does not wait for a GID, and refuses at once where one is required.
-fn no_gid_is_waited_for(machine: &LabMachine, because: &str) {
+/// Checks that an ADD does not wait for a GID, and is refused immediately for `reason` if a GID is required.
+fn check_no_wait_for_gid(machine: &LabMachine, reason: &str) {
     let pod = machine.node.pod("a");
     let _refuse = machine.simulate(&function("eth0"), "gid_refuse", "Y");
     let call = |rdma: Value| machine.plugin("macvlan", &json!({"master": "eth0", "rdma": rdma})).pod(&pod);
-    let effort = effort(&call(json!({})), Call::add);
+    let calls = system_calls(&call(json!({})), Call::add);
     assert_eq!(entry(&machine.node)["rdma"]["ibdev"], "mlx5_0");
-    assert_eq!(sleeps(&effort), 0, "it waited for a GID that cannot come");
+    assert_eq!(sleeps(&calls), 0, "ADD waited for a GID that cannot appear");
     call(json!({})).del().done();
     let started = Instant::now();
     let refusal = call(json!({"require": true, "timeoutMs": 60000})).add().error(100);
-    refusal.says(&["mlx5_0", "cannot become a RoCE v2 GID", because]);
+    refusal.says(&["mlx5_0", "cannot become a RoCE v2 GID", reason]);
     assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
 }
 
 #[test]
-fn on_a_card_without_roce_v2_a_gid_is_not_waited_for_and_one_that_is_required_refused_at_once() {
+fn without_roce_v2_add_does_not_wait_for_a_gid_and_refuses_a_required_one() {
     let machine = LabMachine::shared();
     let (types, kind) = ("/run/types", "/run/node_type");
     fs::create_dir_all(types).unwrap();
@@ -275,25 +275,25 @@ fn on_a_card_without_roce_v2_a_gid_is_not_waited_for_and_one_that_is_required_re
     fs::write(kind, "4: RNIC\n").unwrap();
     let device = "/sys/class/infiniband/mlx5_0";
     let _types = SysfsOverride::new(&machine, &format!("{device}/ports/1/gid_attrs/types"), types);
-    no_gid_is_waited_for(&machine, "version 1 of RoCE");
+    check_no_wait_for_gid(&machine, "version 1 of RoCE");
     let _kind = SysfsOverride::new(&machine, &format!("{device}/node_type"), kind);
-    no_gid_is_waited_for(&machine, "iWARP");
+    check_no_wait_for_gid(&machine, "iWARP");
 }
 
 #[test]
-fn an_adds_effort_does_not_grow_with_the_nodes_rdma_ports_and_links() {
-    let efforts = |machine: &LabMachine| {
+fn the_cost_of_an_add_does_not_grow_with_rdma_ports_and_links() {
+    let measure = |machine: &LabMachine| {
         ["plain", "eth0", "bond0"].map(|master| {
             let pod = machine.node.pod("a");
-            // Above whatever the node has: which index is free is not what this is about.
+            // Above all indexes of the host, so that the search for a free index costs the same.
             pod.run_ip("link add eth0 index 100000 type dummy");
             let call = machine.plugin("macvlan", &json!({"master": master})).pod(&pod);
-            let effort = effort(&call, Call::add);
+            let calls = system_calls(&call, Call::add);
             call.del().done();
-            effort
+            calls
         })
     };
-    let furnish = |machine: &LabMachine| {
+    let add_links = |machine: &LabMachine| {
         machine.node.run_ip("link add plain type dummy");
         machine.node.run_ip("link add bond0 type bond mode active-backup miimon 100");
         machine.node.run_ip("link set eth1 down");
@@ -305,30 +305,30 @@ fn an_adds_effort_does_not_grow_with_the_nodes_rdma_ports_and_links() {
             fs::read_to_string("/sys/class/net/bond0/operstate").unwrap().trim() == "up"
         });
     };
-    let clear = |machine: &LabMachine| {
+    let remove_links = |machine: &LabMachine| {
         machine.node.run_ip("link del bond0");
         machine.node.run_ip("link del plain");
         machine.node.run_ip("link set eth1 up");
     };
     let few = {
         let machine = LabMachine::bare();
-        furnish(&machine);
-        let few = efforts(&machine);
-        clear(&machine);
+        add_links(&machine);
+        let few = measure(&machine);
+        remove_links(&machine);
         few
     };
     let machine = LabMachine::shared();
     for number in 0..200 {
         machine.node.run_ip(&format!("link add other{number} type dummy"));
     }
-    furnish(&machine);
-    let many = efforts(&machine);
-    clear(&machine);
+    add_links(&machine);
+    let many = measure(&machine);
+    remove_links(&machine);
     for number in 0..200 {
         machine.node.run_ip(&format!("link del other{number}"));
     }
-    let counts = |efforts: &[Vec<String>; 3]| efforts.each_ref().map(Vec::len);
-    // The wait for the GID may take a look more or less.
+    let counts = |calls: &[Vec<String>; 3]| calls.each_ref().map(Vec::len);
+    // The wait for the GID may read the GIDs once more or less.
     for (few, many) in counts(&few).into_iter().zip(counts(&many)) {
         assert!(many <= few + few / 10, "from {few} to {many}");
     }

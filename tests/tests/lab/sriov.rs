@@ -1,4 +1,4 @@
-//! `sriov`: whose a VF is, where it goes, and how it comes back.
+//! `sriov`: the claim of a VF, its move into the pod, and its return to the host.
 
 use std::{fs, thread, time::Duration};
 
@@ -10,7 +10,7 @@ use silkrail_tests::{
     machine::{LabMachine, LabVf},
 };
 
-/// A call for a VF and a pod, by default without addresses.
+/// Returns a call of `sriov` for a VF and a pod, without addresses unless `settings` has an `ipam`.
 pub(crate) fn call(machine: &LabMachine, vf: &LabVf, pod: &TestPod, settings: Value) -> Call {
     let mut conf = json!({"deviceID": vf.pci, "ipam": {}});
     conf.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
@@ -18,7 +18,7 @@ pub(crate) fn call(machine: &LabMachine, vf: &LabVf, pod: &TestPod, settings: Va
 }
 
 #[test]
-fn case_084_what_is_no_vf_is_refused() {
+fn case_084_a_device_that_is_not_a_vf_is_refused() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let before = machine.node.snapshot();
@@ -40,7 +40,7 @@ fn case_084_what_is_no_vf_is_refused() {
 }
 
 #[test]
-fn multus_may_give_the_device_in_runtime_config() {
+fn the_device_id_is_accepted_in_runtime_config() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let call = call(&machine, &vf, &pod, json!({"deviceID": "", "runtimeConfig": {"deviceID": vf.pci}}));
@@ -50,7 +50,7 @@ fn multus_may_give_the_device_in_runtime_config() {
 }
 
 #[test]
-fn case_091_the_mtu_is_the_vfs_own_and_comes_back() {
+fn case_091_the_mtu_of_the_vf_is_kept_and_restored() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 1), machine.node.pod("a"));
     machine.node.run_ip(&format!("link set {} mtu 3333", vf.link));
@@ -65,7 +65,7 @@ fn case_091_the_mtu_is_the_vfs_own_and_comes_back() {
 }
 
 #[test]
-fn case_092_the_result_has_the_effective_address_and_the_function() {
+fn case_092_the_result_contains_the_effective_mac_and_the_pci_function() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth1", 2), machine.node.pod("a"));
     let call = call(&machine, &vf, &pod, json!({}));
@@ -89,7 +89,7 @@ fn case_093_a_vf_in_use_is_refused_and_one_of_a_dead_pod_is_taken_over() {
     next.add().error(102).says(&["is already allocated"]);
     machine.node.snapshot().assert_is(&held);
 
-    // Its pod dies and nobody calls DEL: the next ADD puts the VF right before it takes it.
+    // The pod ends without a DEL: the next ADD restores the VF before it claims it.
     first.end();
     next.add().ok();
     assert_eq!(second.link("net1").unwrap()["parentdev"], vf.pci);
@@ -101,24 +101,24 @@ fn case_093_a_vf_in_use_is_refused_and_one_of_a_dead_pod_is_taken_over() {
 }
 
 #[test]
-fn a_claim_that_cannot_be_understood_is_set_aside_and_every_one_is_kept() {
+fn unreadable_claims_are_quarantined_and_all_are_kept() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let dir = machine.node.state_dir().join("vf");
     fs::create_dir_all(&dir).unwrap();
     let call = call(&machine, &vf, &pod, json!({}));
-    for (content, aside) in [("", ".bad"), ("garbage", ".bad.1"), ("{\"version\":99}", ".bad.2")] {
+    for (content, suffix) in [("", ".bad"), ("garbage", ".bad.1"), ("{\"version\":99}", ".bad.2")] {
         fs::write(dir.join(&vf.pci), content).unwrap();
         let answer = call.add();
         answer.ok();
         assert!(answer.stderr.contains("quarantined"), "{answer:?}");
         call.del().done();
-        assert_eq!(fs::read_to_string(dir.join(format!("{}{aside}", vf.pci))).unwrap(), content);
+        assert_eq!(fs::read_to_string(dir.join(format!("{}{suffix}", vf.pci))).unwrap(), content);
     }
 }
 
 #[test]
-fn case_094_of_two_adds_at_once_one_wins() {
+fn case_094_of_two_concurrent_adds_one_succeeds() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth0", 3);
@@ -133,10 +133,10 @@ fn case_094_of_two_adds_at_once_one_wins() {
     let answers = thread::scope(|scope| {
         calls.each_ref().map(|call| scope.spawn(|| call.add())).map(|thread| thread.join().unwrap())
     });
-    let won: Vec<_> = answers.iter().map(|answer| answer.status.success()).collect();
-    assert_eq!(won.iter().filter(|won| **won).count(), 1, "{answers:#?}");
-    let loser = usize::from(won[0]);
-    answers[loser].error(102).says(&["is already allocated"]);
+    let succeeded: Vec<_> = answers.iter().map(|answer| answer.status.success()).collect();
+    assert_eq!(succeeded.iter().filter(|it| **it).count(), 1, "{answers:#?}");
+    let refused = usize::from(succeeded[0]);
+    answers[refused].error(102).says(&["is already allocated"]);
     calls[0].del().done();
     calls[1].del().done();
     drop(pods);
@@ -144,7 +144,7 @@ fn case_094_of_two_adds_at_once_one_wins() {
 }
 
 #[test]
-fn case_095_a_slow_del_does_not_spoil_the_next_pod() {
+fn case_095_a_slow_del_does_not_affect_the_next_pod() {
     let machine = LabMachine::exclusive();
     let vf = machine.vf("eth0", 4);
     let (first, second) = (machine.node.pod("a"), machine.node.pod("b"));
@@ -163,12 +163,12 @@ fn case_095_a_slow_del_does_not_spoil_the_next_pod() {
         slow.join().unwrap().done();
     });
     let vlan = &machine.vf_info(&vf)["vlan_list"][0]["vlan"];
-    assert_eq!(*vlan, 1234, "the old pod's DEL leaves the new pod's VLAN alone");
+    assert_eq!(*vlan, 1234, "the old pod's DEL does not change the new pod's VLAN");
     new.del().done();
 }
 
 #[test]
-fn case_097_an_altname_equal_to_the_pods_name_is_no_obstacle() {
+fn case_097_an_altname_equal_to_the_interface_name_is_accepted() {
     let machine = LabMachine::exclusive();
     let vf = machine.vf("eth0", 5);
     machine.node.run_ip(&format!("link property add dev {} altname net1", vf.link));
@@ -184,7 +184,7 @@ fn case_097_an_altname_equal_to_the_pods_name_is_no_obstacle() {
 }
 
 #[test]
-fn case_103_del_without_state_still_tells_the_ipam_plugin() {
+fn case_103_del_without_state_still_calls_the_ipam_plugin() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let ipam = FakeIpam::giving(&machine.node, &json!({"ips": [{"address": "10.9.0.2/24"}]}));
@@ -194,7 +194,7 @@ fn case_103_del_without_state_still_tells_the_ipam_plugin() {
 }
 
 #[test]
-fn case_104_a_late_del_leaves_the_next_pods_vf_alone() {
+fn case_104_a_late_del_does_not_change_the_vf_of_the_next_pod() {
     let machine = LabMachine::exclusive();
     let vf = machine.vf("eth0", 0);
     let (first, second) = (machine.node.pod("a"), machine.node.pod("b"));
@@ -214,7 +214,7 @@ fn case_104_a_late_del_leaves_the_next_pods_vf_alone() {
 }
 
 #[test]
-fn case_105_a_vf_that_came_home_under_a_strange_name_is_put_right() {
+fn case_105_a_vf_returned_under_another_name_is_renamed() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth1", 6), machine.node.pod("a"));
@@ -222,7 +222,7 @@ fn case_105_a_vf_that_came_home_under_a_strange_name_is_put_right() {
     call.add().ok();
     pod.run_ip("link set net1 mtu 4444");
     pod.end();
-    wait_until("the VF is home", || !machine.vf("eth1", 6).link.is_empty());
+    wait_until("the VF is on the host", || !machine.vf("eth1", 6).link.is_empty());
     machine.node.run_ip(&format!("link set {} name dev7", machine.vf("eth1", 6).link));
     call.del().done();
     assert_eq!(machine.vf("eth1", 6).link, vf.link);
@@ -230,14 +230,14 @@ fn case_105_a_vf_that_came_home_under_a_strange_name_is_put_right() {
 }
 
 #[test]
-fn case_107_every_log_line_says_whose_it_is() {
+fn case_107_every_log_line_identifies_its_attachment() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let file = machine.node.log_file("log");
     let to_file = call(&machine, &vf, &pod, json!({"logFile": file, "logLevel": "debug"}));
     let answer = to_file.add();
     answer.ok();
-    assert_eq!(answer.stderr, "", "what goes to the file goes nowhere else");
+    assert_eq!(answer.stderr, "", "with logFile nothing is written to stderr");
     let log = fs::read_to_string(&file).unwrap();
     assert!(!log.is_empty());
     for line in log.lines() {
@@ -254,7 +254,7 @@ fn case_107_every_log_line_says_whose_it_is() {
 }
 
 #[test]
-fn case_108_a_name_that_is_taken_in_the_pod_is_refused_and_the_vf_stays_home() {
+fn case_108_a_name_in_use_in_the_pod_is_refused_and_the_vf_stays_on_the_host() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     pod.run_ip("link add net1 type dummy");
@@ -264,7 +264,7 @@ fn case_108_a_name_that_is_taken_in_the_pod_is_refused_and_the_vf_stays_home() {
 }
 
 #[test]
-fn case_016_the_nodes_own_namespace_is_refused_before_anything_is_touched() {
+fn case_016_the_host_namespace_is_refused_before_any_change() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
@@ -276,7 +276,7 @@ fn case_016_the_nodes_own_namespace_is_refused_before_anything_is_touched() {
 }
 
 #[test]
-fn invariant_2_a_vf_that_vanished_with_its_pf_is_no_obstacle_to_del() {
+fn invariant_2_del_succeeds_after_the_vf_was_removed() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth1", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 6}));
@@ -287,7 +287,7 @@ fn invariant_2_a_vf_that_vanished_with_its_pf_is_no_obstacle_to_del() {
 }
 
 #[test]
-fn a_vf_that_the_node_uses_itself_is_refused() {
+fn a_vf_in_use_by_the_node_is_refused() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 6), machine.node.pod("a"));
     machine.node.run_ip(&format!("address add 10.66.0.1/24 dev {}", vf.link));
@@ -301,7 +301,7 @@ fn a_vf_that_the_node_uses_itself_is_refused() {
 }
 
 #[test]
-fn a_vf_that_dhcp_or_a_router_gave_an_address_is_a_pods_and_comes_home_up() {
+fn a_vf_with_a_dynamic_address_is_accepted_and_returned_up() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 6), machine.node.pod("a"));
@@ -323,10 +323,10 @@ fn a_vf_that_dhcp_or_a_router_gave_an_address_is_a_pods_and_comes_home_up() {
     call.del().done();
     assert!(is_up());
 
-    // The same program gives it another address as soon as it is on the host.
+    // The DHCP client or the kernel adds another address as soon as the VF is on the host.
     call.add().ok();
     pod.end();
-    wait_until("the VF is home", || !machine.vf("eth0", 6).link.is_empty());
+    wait_until("the VF is on the host", || !machine.vf("eth0", 6).link.is_empty());
     let link = machine.vf("eth0", 6).link;
     machine.node.run_ip(&format!("link set {link} up"));
     machine.node.run_ip(&format!("address add 10.66.0.2/24 dev {link} valid_lft 600 preferred_lft 600"));
@@ -335,7 +335,7 @@ fn a_vf_that_dhcp_or_a_router_gave_an_address_is_a_pods_and_comes_home_up() {
     assert_eq!(machine.node.addresses(&vf.link), ["10.66.0.2/24"]);
     machine.node.run_ip(&format!("address flush dev {}", vf.link));
     machine.node.run_ip(&format!("link set {} down", vf.link));
-    // A link that was up has a queue. One that has returned to the host has none.
+    // A link that was up has a qdisc. After a return to the host it has none.
     let pod = machine.node.pod("b");
     let again = call.pod(&pod);
     again.add().ok();
@@ -345,7 +345,7 @@ fn a_vf_that_dhcp_or_a_router_gave_an_address_is_a_pods_and_comes_home_up() {
 }
 
 #[test]
-fn a_vf_whose_names_are_taken_at_home_comes_home_all_the_same() {
+fn a_vf_returns_when_its_names_are_in_use_on_the_host() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth1", 5), machine.node.pod("a"));
     let call = call(&machine, &vf, &pod, json!({}));
@@ -356,22 +356,22 @@ fn a_vf_whose_names_are_taken_at_home_comes_home_all_the_same() {
     assert!(!machine.vf("eth1", 5).link.is_empty(), "it is on the host, under another name");
     machine.node.run_ip(&format!("link del {}", vf.link));
     machine.node.run_ip("link del net1");
-    let strange = machine.vf("eth1", 5).link;
-    machine.node.run_ip(&format!("link set {strange} name {}", vf.link));
+    let name = machine.vf("eth1", 5).link;
+    machine.node.run_ip(&format!("link set {name} name {}", vf.link));
 }
 
 #[test]
-fn the_other_end_of_the_wire_learns_of_a_vfs_addresses_without_asking() {
+fn the_addresses_of_a_vf_are_announced_to_its_neighbours() {
     let machine = LabMachine::exclusive();
     let (vf, other) = (machine.vf("eth0", 0), machine.vf("eth1", 0));
     let (pod, neighbour) = (machine.node.pod("a"), machine.node.pod("b"));
     let listening = call(&machine, &other, &neighbour, json!({})).container("listening");
     listening.add().ok();
-    // With this a host takes a neighbour from an announcement it has not asked for.
+    // With arp_accept a host creates a neighbour entry from an unsolicited announcement.
     neighbour.set_sysctl("net/ipv4/conf/net1/arp_accept", "1");
     neighbour.run_ip("address add 10.9.0.1/24 dev net1");
-    wait_until("the neighbour has its carrier", || neighbour.link("net1").unwrap()["operstate"] == "UP");
-    // The last is one that a former pod had. A new one IPv6 takes from nobody who was not asked.
+    wait_until("the neighbour has a carrier", || neighbour.link("net1").unwrap()["operstate"] == "UP");
+    // The IPv6 address has a stale entry of a former pod: IPv6 creates no entry from an unsolicited advertisement.
     let ips = ["10.9.0.2", "10.9.0.3", "10.8.0.2", "fd00:9::2"];
     neighbour.run_ip("neighbour add fd00:9::2 lladdr 02:00:00:00:00:01 nud stale dev net1");
     for default in ["accept_dad", "dad_transmits"] {
@@ -381,9 +381,9 @@ fn the_other_end_of_the_wire_learns_of_a_vfs_addresses_without_asking() {
         ips.map(|ip| json!({"address": format!("{ip}/{}", if ip.contains(':') { 64 } else { 24 })})).into();
     let ipam = FakeIpam::giving(&machine.node, &json!({"ips": given}));
     let announcing = call(&machine, &vf, &pod, json!({"ipam": {"type": "fake"}})).delegates_in(ipam.dir());
-    // A VF that has its carrier at once announces at once; one that has it later is the kernel's to announce.
+    // The plugin announces the addresses of a VF with a carrier; if the carrier comes later, the kernel announces them.
     let mac = announcing.add().ok()["interfaces"][0]["mac"].clone();
-    wait_until("the neighbour has heard the announcement", || {
+    wait_until("the neighbour has received the announcement", || {
         let known = neighbour.ip("neighbour show dev net1");
         ips.iter().all(|ip| known.iter().any(|entry| entry["dst"] == *ip && entry["lladdr"] == mac))
     });

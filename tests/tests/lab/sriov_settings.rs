@@ -12,11 +12,11 @@ fn call(machine: &LabMachine, vf: &LabVf, pod: &TestPod, settings: Value) -> Cal
 }
 
 #[test]
-fn case_085_wrong_vlans_are_refused_by_name() {
+fn case_085_invalid_vlans_are_refused_by_name() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let before = machine.node.snapshot();
-    for (settings, says) in [
+    for (settings, expected) in [
         (json!({"vlan": 5000}), "vlan id 5000 invalid"),
         (json!({"vlan": -1}), "vlan id -1 invalid"),
         (json!({"vlan": 0, "vlanQoS": 1}), "non-zero vlan id must be configured"),
@@ -27,13 +27,13 @@ fn case_085_wrong_vlans_are_refused_by_name() {
         (json!({"vlanProto": "802.1q"}), "vlan id must be configured"),
         (json!({"vlan": "100"}), "vlan: expected an integer"),
     ] {
-        call(&machine, &vf, &pod, settings).add().error(7).says(&[says]);
+        call(&machine, &vf, &pod, settings).add().error(7).says(&[expected]);
     }
     machine.node.snapshot().assert_is(&before);
 }
 
 #[test]
-fn case_085_right_vlans_are_accepted() {
+fn case_085_valid_vlans_are_accepted() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     for settings in [
@@ -48,11 +48,11 @@ fn case_085_right_vlans_are_accepted() {
 }
 
 #[test]
-fn case_086_other_wrong_settings_are_refused_by_name() {
+fn case_086_other_invalid_settings_are_refused_by_name() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let before = machine.node.snapshot();
-    for (settings, says) in [
+    for (settings, expected) in [
         (json!({"link_state": "foo"}), vec!["link_state", "foo"]),
         (json!({"spoofchk": "yes"}), vec!["spoofchk", "yes"]),
         (json!({"trust": true}), vec!["trust", "true"]),
@@ -62,27 +62,27 @@ fn case_086_other_wrong_settings_are_refused_by_name() {
         (json!({"mac": "01:00:5e:00:00:01"}), vec!["mac", "01:00:5e:00:00:01"]),
         (json!({"mtu": 9001}), vec!["invalid MTU 9001", "PF MTU(1500)"]),
     ] {
-        call(&machine, &vf, &pod, settings).add().error(7).says(&says);
+        call(&machine, &vf, &pod, settings).add().error(7).says(&expected);
     }
     machine.node.snapshot().assert_is(&before);
 }
 
 #[test]
-fn case_087_without_settings_the_pf_is_not_told_anything() {
+fn case_087_without_settings_the_pf_is_not_changed() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 2), machine.node.pod("a"));
     machine.node.run_ip(&format!("link set eth0 vf {} vlan 55 qos 2 spoofchk off trust on", vf.index));
     let before = machine.vf_info(&vf);
     let call = call(&machine, &vf, &pod, json!({}));
     call.add().ok();
-    assert_eq!(machine.vf_info(&vf), before, "an operator's settings stay");
+    assert_eq!(machine.vf_info(&vf), before, "settings of the administrator are kept");
     call.del().done();
     assert_eq!(machine.vf_info(&vf), before);
     machine.node.run_ip(&format!("link set eth0 vf {} vlan 0 spoofchk on trust off", vf.index));
 }
 
 #[test]
-fn case_089_a_vlan_is_set_and_taken_off() {
+fn case_089_a_vlan_is_set_and_removed() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 3), machine.node.pod("a"));
@@ -99,7 +99,7 @@ fn case_089_a_vlan_is_set_and_taken_off() {
 }
 
 #[test]
-fn case_090_a_mac_address_is_set_and_the_former_one_comes_back() {
+fn case_090_a_mac_address_is_set_and_the_former_one_is_restored() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth1", 4), machine.node.pod("a"));
@@ -114,7 +114,7 @@ fn case_090_a_mac_address_is_set_and_the_former_one_comes_back() {
 }
 
 #[test]
-fn case_043_runtime_config_wins_over_cni_args_and_the_configuration() {
+fn case_043_runtime_config_overrides_cni_args_and_the_configuration() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth1", 4), machine.node.pod("a"));
     let call = call(
@@ -130,7 +130,7 @@ fn case_043_runtime_config_wins_over_cni_args_and_the_configuration() {
 }
 
 #[test]
-fn case_100_every_setting_comes_back_as_it_was() {
+fn case_100_every_setting_is_restored() {
     let machine = LabMachine::exclusive();
     let vf = machine.vf("eth0", 5);
     machine.node.run_ip(&format!("link set eth0 vf {} vlan 55 qos 2 spoofchk off trust on", vf.index));
@@ -155,7 +155,7 @@ fn case_100_every_setting_comes_back_as_it_was() {
 }
 
 #[test]
-fn invariant_1_a_setting_the_driver_does_not_know_is_named_with_the_driver_and_undone() {
+fn invariant_1_a_setting_not_supported_by_the_driver_is_reported_and_reverted() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 6), machine.node.pod("a"));

@@ -1,4 +1,4 @@
-//! State that is old, damaged, or cannot be written, of a VF and its RDMA device.
+//! State of a VF and its RDMA device that is from a former boot, damaged, or cannot be written.
 
 use std::{fs, path::PathBuf, time::Instant};
 
@@ -8,7 +8,7 @@ use testkit::{Observe, wait_until};
 use silkrail_tests::{chain::Chain, machine::LabMachine, reboot::age};
 
 #[test]
-fn invariant_10_after_a_reboot_the_chains_state_does_no_harm() {
+fn invariant_10_state_of_the_chain_from_before_a_reboot_is_ignored() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, first, second) = (machine.vf("eth0", 0), machine.node.pod("a"), machine.node.pod("b"));
@@ -18,16 +18,16 @@ fn invariant_10_after_a_reboot_the_chains_state_does_no_harm() {
     let reboot = || {
         old.add();
         age(&machine.node);
-        // What died with the boot is made to: the VF is on the host, in its initial state.
-        machine.node.run_ip("netns attach home 1");
-        first.run("rdma", &["dev", "set", &vf.rdma, "netns", "home"]);
+        // A reboot also returns the VF to the host in its initial state.
+        machine.node.run_ip("netns attach host 1");
+        first.run("rdma", &["dev", "set", &vf.rdma, "netns", "host"]);
         first.run_ip("link set net1 down");
-        first.run_ip(&format!("link set net1 name {} netns home", vf.link));
-        machine.node.run_ip("netns delete home");
+        first.run_ip(&format!("link set net1 name {} netns host", vf.link));
+        machine.node.run_ip("netns delete host");
         machine.node.run_ip(&format!("link set eth0 vf {} vlan 0", vf.index));
     };
 
-    // DEL forgets, and touches nothing: not even what looks like the pod's.
+    // DEL removes the state and changes nothing else, not even a VLAN that could be the pod's.
     reboot();
     machine.node.run_ip(&format!("link set eth0 vf {} vlan 9", vf.index));
     let began = Instant::now();
@@ -37,7 +37,7 @@ fn invariant_10_after_a_reboot_the_chains_state_does_no_harm() {
     assert_eq!(machine.vf_info(&vf)["vlan_list"][0]["vlan"], 9);
     machine.node.run_ip(&format!("link set eth0 vf {} vlan 0", vf.index));
 
-    // ADD ignores it; then the late DEL leaves the new pod alone.
+    // ADD ignores the state; the late DEL does not change the new pod.
     reboot();
     let result = new.add();
     let held = machine.node.snapshot();
@@ -48,7 +48,7 @@ fn invariant_10_after_a_reboot_the_chains_state_does_no_harm() {
     new.del();
     assert_eq!(state(), 0);
 
-    // GC clears it away.
+    // GC removes the state.
     reboot();
     for call in [old.sriov(), old.rdma()] {
         call.with("cni.dev/valid-attachments", &json!([])).gc().done();
@@ -60,7 +60,7 @@ fn invariant_10_after_a_reboot_the_chains_state_does_no_harm() {
 }
 
 #[test]
-fn invariant_2_del_succeeds_whatever_became_of_the_claims() {
+fn invariant_2_del_of_the_chain_succeeds_with_damaged_claims() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth0", 1);
@@ -88,7 +88,7 @@ fn invariant_2_del_succeeds_whatever_became_of_the_claims() {
             let dir = machine.node.state_dir().join(part);
             let names: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
             assert!(names.iter().all(|path| !path.ends_with(&vf.pci)), "{number}: {names:?}");
-            assert_eq!(names.len(), 1, "{number}: it is kept: {names:?}");
+            assert_eq!(names.len(), 1, "{number}: the quarantined file is kept: {names:?}");
             assert!(
                 answer.stderr.contains("level=warn") && answer.stderr.contains(&vf.pci),
                 "{number}: {answer:?}"
@@ -107,7 +107,7 @@ fn remove(file: &PathBuf) -> &PathBuf {
 }
 
 #[test]
-fn invariant_3_a_claim_that_cannot_be_read_gives_nobody_a_vf_that_a_pod_has() {
+fn invariant_3_an_unreadable_claim_does_not_release_the_vf_of_a_pod() {
     let machine = LabMachine::exclusive();
     let (vf, first, second) = (machine.vf("eth0", 2), machine.node.pod("a"), machine.node.pod("b"));
     let chain = Chain::new(&machine, &vf, &first, json!({"vlan": 5}));
@@ -125,7 +125,7 @@ fn invariant_3_a_claim_that_cannot_be_read_gives_nobody_a_vf_that_a_pod_has() {
 }
 
 #[test]
-fn invariant_2_del_of_the_chain_succeeds_after_every_journal_is_lost_and_the_next_pod_gets_the_vf() {
+fn invariant_2_del_of_the_chain_succeeds_with_damaged_journals_and_the_next_pod_gets_the_vf() {
     let machine = LabMachine::exclusive();
     let (vf, first, second) = (machine.vf("eth0", 3), machine.node.pod("a"), machine.node.pod("b"));
     let chain = Chain::new(&machine, &vf, &first, json!({}));
@@ -136,7 +136,7 @@ fn invariant_2_del_of_the_chain_succeeds_after_every_journal_is_lost_and_the_nex
     chain.del();
     assert!(machine.node.snapshot().claims().is_empty());
     first.end();
-    wait_until("the VF is home", || !machine.vf("eth0", 3).link.is_empty());
+    wait_until("the VF is on the host", || !machine.vf("eth0", 3).link.is_empty());
     let new = Chain::new(&machine, &vf, &second, json!({})).container("new");
     let result = new.add();
     new.check(&result);
@@ -146,13 +146,13 @@ fn invariant_2_del_of_the_chain_succeeds_after_every_journal_is_lost_and_the_nex
 }
 
 #[test]
-fn invariant_1_a_chain_that_runs_out_of_space_at_any_moment_leaves_nothing() {
+fn invariant_1_a_chain_without_disk_space_at_any_step_leaves_nothing() {
     let machine = LabMachine::exclusive();
     let state = machine.node.state_dir().display().to_string();
     let (vf, pod) = (machine.vf("eth0", 4), machine.node.pod("a"));
     let mut failed = 0;
-    for room in 1.. {
-        machine.node.run("mount", &["-t", "tmpfs", "-o", &format!("nr_inodes={room}"), "tmpfs", &state]);
+    for inodes in 1.. {
+        machine.node.run("mount", &["-t", "tmpfs", "-o", &format!("nr_inodes={inodes}"), "tmpfs", &state]);
         let before = machine.node.snapshot();
         let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 5, "trust": "on"}));
         let sriov = chain.sriov().add();
@@ -163,7 +163,7 @@ fn invariant_1_a_chain_that_runs_out_of_space_at_any_moment_leaves_nothing() {
             last.error(5).says(&["No space left on device", "free space"]);
             failed += 1;
         }
-        // On a disk that is still full.
+        // DEL runs while the file system is still full.
         chain.del();
         machine.node.snapshot().assert_is(&before);
         machine.node.run("umount", &[&state]);
@@ -171,5 +171,5 @@ fn invariant_1_a_chain_that_runs_out_of_space_at_any_moment_leaves_nothing() {
             break;
         }
     }
-    assert!(failed > 5, "only {failed} rooms were too small");
+    assert!(failed > 5, "only {failed} sizes were too small");
 }

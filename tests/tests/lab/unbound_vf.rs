@@ -1,4 +1,4 @@
-//! A VF whose driver was unbound for a while.
+//! A VF whose driver is unbound temporarily.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 use silkrail_tests::machine::{LabMachine, LabVf};
 use testkit::{Observe, wait_until};
 
-/// A VF without its driver, which it gets again when this value goes.
+/// A VF without a driver; the driver is bound again when this value is dropped.
 pub(crate) struct UnboundVf<'a> {
     machine: &'a LabMachine,
     vf: LabVf,
@@ -24,7 +24,7 @@ impl<'a> UnboundVf<'a> {
         drop(self);
     }
 
-    /// Binds a driver of user space.
+    /// Loads a user-space driver, for example `vfio-pci` or `uio_pci_generic`, and binds it by `driver_override`.
     pub(crate) fn bind_to(&self, driver: &str) {
         self.machine.node.run("modprobe", &[driver]);
         fs::write(self.file("driver_override"), driver).unwrap();
@@ -42,7 +42,7 @@ impl Drop for UnboundVf<'_> {
         let _ = fs::write(self.file("driver_override"), "\n");
         let _ = fs::write(self.file("driver/unbind"), &self.vf.pci);
         let _ = fs::write("/sys/bus/pci/drivers/igbvf/bind", &self.vf.pci);
-        let home = || self.machine.vf(self.vf.pf, self.vf.index);
-        wait_until("the VF has its devices again", || !home().link.is_empty() && !home().rdma.is_empty());
+        let vf = || self.machine.vf(self.vf.pf, self.vf.index);
+        wait_until("the VF has its devices again", || !vf().link.is_empty() && !vf().rdma.is_empty());
     }
 }

@@ -43,18 +43,18 @@ fn a_pod_metric_is_listed_once_with_its_own_labels() {
     let names: BTreeSet<_> = metrics.iter().map(|metric| &metric.name).collect();
     assert_eq!(names.len(), metrics.len());
     let errors = "rdma_pod_errors_total{node=\"n\",error=\"ack_timeout\",attribution=\"psn\"} 3\n";
-    assert_eq!(MetricsReference::read().strangers(errors), Vec::<String>::new());
+    assert_eq!(MetricsReference::read().undocumented(errors), Vec::<String>::new());
 }
 
 #[test]
 fn metrics_that_are_not_in_the_reference_are_found_in_an_exposition() {
     let known = "# HELP rdma_port_up Up.\n# TYPE rdma_port_up gauge\n\
         rdma_port_up{node=\"a=\\\"b,c=\",device=\"mlx5_0\",pod_name=\"p\"} 1\nrdma_pod_sent_pkts_total{attribution=\"psn\"} 3\n";
-    assert!(MetricsReference::read().strangers(known).is_empty());
+    assert!(MetricsReference::read().undocumented(known).is_empty());
     let unknown =
         "# TYPE rdma_port_up counter\nrdma_port_up{node=\"n\",ifname=\"mlx5_0\"} 1\nrdma_latency_p99 3\n";
     assert_eq!(
-        MetricsReference::read().strangers(unknown),
+        MetricsReference::read().undocumented(unknown),
         ["rdma_latency_p99", "rdma_port_up has the label ifname", "rdma_port_up is a counter"]
     );
 }

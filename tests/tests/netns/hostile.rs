@@ -41,7 +41,7 @@ fn persistent_changes(action: &HostileAction, owner: NetnsOwner, end: PodEnd) ->
     };
     let call = rail.macvlan(&json!({})).pod(&pod);
     call.add().ok();
-    let running = action.play(&pod, "")?;
+    let running = action.run(&pod, "")?;
     let mut changes = String::new();
     let mut delete = || {
         let answer = call.del();

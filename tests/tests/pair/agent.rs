@@ -1,4 +1,4 @@
-//! An agent in the other machine, and what runs there and here.
+//! A `silkrail check` agent in the other machine, and the processes of both machines.
 
 use silkrail_tests::{
     cli::{self, CommandOutput},
@@ -6,39 +6,39 @@ use silkrail_tests::{
 };
 use testkit::wait_until;
 
-/// Where both machines have the token.
+/// The token file in both machines.
 pub(crate) const TOKEN: &str = "/run/check.token";
 
-/// An agent of the other machine, while a test has both machines.
+/// A running agent in the other machine; the test holds both machines for as long as this value lives.
 #[derive(Debug)]
 pub(crate) struct RemoteAgent {
     _pair: MachinePair,
 }
 
 impl RemoteAgent {
-    /// With a token, and nothing else said: that of an earlier test, if it still runs.
+    /// Starts an agent with a token and default options, or uses that of an earlier test if it still runs.
     pub(crate) fn start() -> Self {
         let pair = MachinePair::new();
-        if pair::there("[ ! -e /run/agent.odd ] && kill -0 $(cat /run/agent.pid)").code != Some(0) {
+        if pair::there("[ ! -e /run/agent.not-default ] && kill -0 $(cat /run/agent.pid)").code != Some(0) {
             start("");
         }
         Self { _pair: pair }
     }
 
-    /// With variables of the environment, for this test only.
-    pub(crate) fn odd(environment: &str) -> Self {
+    /// Starts an agent with a command prefix such as `env PATH=/nonexistent`, for this test only.
+    pub(crate) fn start_with(prefix: &str) -> Self {
         let pair = MachinePair::new();
-        start(environment);
-        pair::there("touch /run/agent.odd").ended(0);
+        start(prefix);
+        pair::there("touch /run/agent.not-default").ended(0);
         Self { _pair: pair }
     }
 
-    /// What it said.
+    /// Returns the agent's log.
     pub(crate) fn log(&self) -> String {
         pair::there("cat /run/agent.log").stdout
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Sends SIGTERM to the agent, and waits until it has exited.
     pub(crate) fn end(&self) -> CommandOutput {
         pair::there(
             "kill $(cat /run/agent.pid); for i in $(seq 50); do
@@ -47,16 +47,16 @@ impl RemoteAgent {
     }
 }
 
-/// In the other machine, in place of one that is there.
-fn start(environment: &str) {
+/// Starts an agent in the other machine, after killing a running one.
+fn start(prefix: &str) {
     let token = format!("umask 077; echo 0123456789abcdef0123456789abcdef >{TOKEN}");
     pair::here(&token).ended(0);
     let serve = format!("check serve --listen {THERE}:18514 --token-file {TOKEN}");
     let start = format!(
         "{token}
         kill -9 $(cat /run/agent.pid 2>/dev/null) 2>/dev/null
-        rm -f /run/agent.odd
-        setsid {environment} {} {serve} >/run/agent.log 2>&1 & echo $! >/run/agent.pid
+        rm -f /run/agent.not-default
+        setsid {prefix} {} {serve} >/run/agent.log 2>&1 & echo $! >/run/agent.pid
         for i in $(seq 50); do grep -q listening /run/agent.log && exit; sleep 0.05; done
         cat /run/agent.log; exit 1",
         cli::executable().display()
@@ -64,18 +64,18 @@ fn start(environment: &str) {
     pair::there(&start).ended(0);
 }
 
-/// `silkrail check` with arguments, and the token.
+/// Runs `silkrail check` with arguments and the token file.
 pub(crate) fn check(arguments: &str) -> CommandOutput {
     cli::silkrail(&format!("check {arguments} --token-file {TOKEN}"))
 }
 
-/// The processes of perftest in both machines, here and there.
+/// Returns the names of the perftest processes in this machine and in the other one.
 pub(crate) fn perftests() -> [String; 2] {
     let list = "cat /proc/[0-9]*/comm 2>/dev/null | grep -E '^ib_(read|write|send)_(bw|lat)$'; true";
     [pair::here(list).stdout, pair::there(list).stdout]
 }
 
-/// That soon none is left.
+/// Waits until no perftest process is left in either machine.
 pub(crate) fn no_perftest_is_left() {
-    wait_until("no process of perftest is left", || perftests() == [const { String::new() }; 2]);
+    wait_until("no perftest process is left", || perftests() == [const { String::new() }; 2]);
 }

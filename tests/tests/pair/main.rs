@@ -1,8 +1,9 @@
-//! What needs two nodes: run in two of the lab's machines on one wire (`hack/test pair`), RDMA by the kernel's `rdma_rxe`.
+//! Tests that need two nodes. They run in two virtual machines of the lab on one network (`hack/test pair`), with the kernel's
+//! software RoCE `rdma_rxe`.
 //!
 //! The machines are shared, so one test runs at a time (`--test-threads=1`).
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking")]
 
 mod agent;
 mod measure;

@@ -1,4 +1,4 @@
-//! Tests that have a result.
+//! Measurements that succeed.
 
 use std::fs;
 
@@ -10,11 +10,11 @@ use silkrail_tests::{
 
 use crate::agent::{RemoteAgent, check, no_perftest_is_left};
 
-/// Enough for an emulator.
+/// A bandwidth test with a threshold that an emulated machine reaches.
 const BW: &str = "bw 192.0.2.2 --duration 1 --qps 2 --min-gbps 0.001";
 
 #[test]
-fn bandwidth_of_each_operation_is_measured_with_what_explains_it() {
+fn bandwidth_of_each_operation_is_measured_with_its_context() {
     let _agent = RemoteAgent::start();
     for op in ["write", "read", "send"] {
         let record = check(&format!("{BW} --op {op} --json")).ended(0).json();
@@ -30,7 +30,7 @@ fn bandwidth_of_each_operation_is_measured_with_what_explains_it() {
             assert!(end["gidWhy"].as_str().unwrap().contains("in the peer's subnet"), "{end}");
             assert!(end["perftest"].is_string(), "{end}");
             let sent = end["counters"]["hw_counters/sent_pkts"].as_u64().unwrap();
-            assert!(sent > 0, "both ends' counters counted: {end}");
+            assert!(sent > 0, "the counters of both ends grew: {end}");
         }
     }
     no_perftest_is_left();
@@ -50,12 +50,12 @@ fn latency_of_each_operation_is_measured() {
 }
 
 #[test]
-fn results_are_kept_compared_and_told() {
+fn results_are_stored_compared_and_exported() {
     let _agent = RemoteAgent::start();
     pair::here("rm -rf /var/lib/silkrail/check").ended(0);
     let first = check(BW).ended(0);
     assert!(first.stdout.contains("stored as result 1"), "{first:?}");
-    // A gigabit port, and an emulator: below four fifths.
+    // The emulated gigabit port does not reach 80 % of its speed.
     let second = check(&format!("bw {THERE} --duration 1 --qps 2 --threshold 10000")).ended(6);
     assert!(second.stdout.contains("verdict: FAILED") && second.stdout.contains("of 1 Gb/s"), "{second:?}");
     let history = silkrail("check history --json").ended(0).json();
@@ -70,7 +70,7 @@ fn results_are_kept_compared_and_told() {
     silkrail("check compare --last --threshold 99").ended(0);
     let compared = silkrail("check compare 1 2 --json --threshold 99").ended(0).json();
     assert_eq!((&compared["before"], &compared["after"]), (&1.into(), &2.into()));
-    // The second one, ten times as good.
+    // The second result, with ten times the bandwidth.
     let path = "/var/lib/silkrail/check/history.jsonl";
     let mut better: Value =
         serde_json::from_str(fs::read_to_string(path).unwrap().lines().nth(1).unwrap()).unwrap();
@@ -87,14 +87,14 @@ fn results_are_kept_compared_and_told() {
 }
 
 #[test]
-fn loss_is_named_where_it_lowers_the_number() {
+fn packet_loss_that_lowers_the_bandwidth_is_reported() {
     let _agent = RemoteAgent::start();
     pair::here("modprobe sch_netem && tc qdisc replace dev eth0 root netem loss 5%").ended(0);
     let lossy = check(&format!("{BW} --no-store"));
     pair::here("tc qdisc del dev eth0 root").ended(0);
     let lossy = lossy.ended(0);
-    let (_, trouble) = lossy.stdout.split_once("counters that indicate loss or congestion:").unwrap();
-    assert!(trouble.contains("hw_counters/"), "{lossy:?}");
+    let (_, counters) = lossy.stdout.split_once("counters that indicate loss or congestion:").unwrap();
+    assert!(counters.contains("hw_counters/"), "{lossy:?}");
 }
 
 #[test]

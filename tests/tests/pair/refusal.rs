@@ -1,4 +1,4 @@
-//! Tests that have no result, and what is left of them: nothing.
+//! Measurements that are refused, interrupted or fail, and that leave no process.
 
 use std::process::{Child, Command, Stdio};
 
@@ -10,7 +10,7 @@ use testkit::wait_until;
 
 use crate::agent::{RemoteAgent, TOKEN, check, no_perftest_is_left, perftests};
 
-/// A test that takes a minute, once it is under way at both ends.
+/// Starts a test of one minute, and waits until perftest runs at both ends.
 fn long_test() -> Child {
     let arguments = format!("check bw {THERE} --duration 60 --qps 1 --no-store --token-file {TOKEN}");
     let mut command = Command::new(cli::executable());
@@ -21,48 +21,54 @@ fn long_test() -> Child {
 }
 
 #[test]
-fn who_has_not_the_token_is_refused() {
+fn a_client_without_the_token_is_refused() {
     let _agent = RemoteAgent::start();
-    let wrong = "/run/wrong.token";
-    pair::here(&format!("umask 077; echo another-token-of-another-cluster >{wrong}")).ended(0);
-    let refused = silkrail(&format!("check bw {THERE} --token-file {wrong}")).ended(1);
+    let other = "/run/other.token";
+    pair::here(&format!("umask 077; echo another-token-of-another-cluster >{other}")).ended(0);
+    let refused = silkrail(&format!("check bw {THERE} --token-file {other}")).ended(1);
     assert!(refused.stderr.contains("the token is wrong or missing"), "{refused:?}");
     let refused = silkrail(&format!("check bw {THERE}")).ended(1);
     assert!(refused.stderr.contains("requires a token: use --token-file"), "{refused:?}");
-    pair::here(&format!("chmod 644 {wrong}")).ended(0);
-    let refused = silkrail(&format!("check bw {THERE} --token-file {wrong}")).ended(1);
+    pair::here(&format!("chmod 644 {other}")).ended(0);
+    let refused = silkrail(&format!("check bw {THERE} --token-file {other}")).ended(1);
     assert!(refused.stderr.contains("chmod 600"), "{refused:?}");
     let open = silkrail("check serve --listen 0.0.0.0:18514").ended(1);
     assert!(open.stderr.contains("--token-file"), "{open:?}");
 }
 
 #[test]
-fn what_cannot_be_tested_is_an_error_and_says_why() {
+fn a_test_that_cannot_run_is_an_error_with_a_reason() {
     let _agent = RemoteAgent::start();
     let before = silkrail("check history --json").json();
-    let bad = check(&format!("bw {THERE} --device mlx5_9")).ended(1);
-    assert!(bad.stderr.contains("no RDMA device mlx5_9; available: rxe0/1"), "{bad:?}");
-    let bad = check(&format!("bw {THERE} --peer-device mlx5_9")).ended(1);
-    assert!(bad.stderr.contains(&format!("{THERE}: no usable RDMA port: no RDMA device mlx5_9")), "{bad:?}");
-    let bad = check(&format!("lat {THERE} --gid-index 77")).ended(1);
-    assert!(bad.stderr.contains("has no GID 77"), "{bad:?}");
+    let failed = check(&format!("bw {THERE} --device mlx5_9")).ended(1);
+    assert!(failed.stderr.contains("no RDMA device mlx5_9; available: rxe0/1"), "{failed:?}");
+    let failed = check(&format!("bw {THERE} --peer-device mlx5_9")).ended(1);
+    assert!(
+        failed.stderr.contains(&format!("{THERE}: no usable RDMA port: no RDMA device mlx5_9")),
+        "{failed:?}"
+    );
+    let failed = check(&format!("lat {THERE} --gid-index 77")).ended(1);
+    assert!(failed.stderr.contains("has no GID 77"), "{failed:?}");
     check(&format!("bw {THERE} --device --help")).ended(2);
     check(&format!("bw {THERE} --size 0")).ended(2);
-    let bad = check("bw 192.0.2.2:18599 --duration 1").ended(1);
-    assert!(bad.stderr.contains("does `silkrail check serve` run there"), "{bad:?}");
-    assert_eq!(silkrail("check history --json").json(), before, "none of them became a result");
+    let failed = check("bw 192.0.2.2:18599 --duration 1").ended(1);
+    assert!(failed.stderr.contains("does `silkrail check serve` run there"), "{failed:?}");
+    assert_eq!(silkrail("check history --json").json(), before, "no result is stored");
 }
 
 #[test]
-fn an_agent_without_perftest_says_which_package_is_missing() {
-    let agent = RemoteAgent::odd("env PATH=/nonexistent");
-    let bad = check(&format!("bw {THERE}")).ended(1);
-    assert!(bad.stderr.contains("ib_write_bw: not found in PATH; install the package perftest"), "{bad:?}");
+fn an_agent_without_perftest_reports_the_missing_package() {
+    let agent = RemoteAgent::start_with("env PATH=/nonexistent");
+    let failed = check(&format!("bw {THERE}")).ended(1);
+    assert!(
+        failed.stderr.contains("ib_write_bw: not found in PATH; install the package perftest"),
+        "{failed:?}"
+    );
     assert!(agent.log().contains("install the package perftest"), "{}", agent.log());
 }
 
 #[test]
-fn a_client_that_is_killed_leaves_no_process_and_the_agent_serves_on() {
+fn a_killed_client_leaves_no_process_and_the_agent_continues_to_serve() {
     let _agent = RemoteAgent::start();
     let mut client = long_test();
     let busy = check(&format!("bw {THERE} --duration 1")).ended(1);
@@ -83,7 +89,7 @@ fn an_interrupt_of_the_client_cleans_up() {
 }
 
 #[test]
-fn an_agent_that_ends_takes_its_test_with_it() {
+fn an_agent_that_exits_ends_its_test() {
     let agent = RemoteAgent::start();
     let mut client = long_test();
     agent.end().ended(0);
@@ -92,7 +98,7 @@ fn an_agent_that_ends_takes_its_test_with_it() {
 }
 
 #[test]
-fn an_agent_that_is_killed_takes_its_test_with_it() {
+fn a_killed_agent_ends_its_test() {
     let _agent = RemoteAgent::start();
     let mut client = long_test();
     pair::there("kill -9 $(cat /run/agent.pid)").ended(0);
@@ -101,7 +107,7 @@ fn an_agent_that_is_killed_takes_its_test_with_it() {
 }
 
 #[test]
-fn a_firewall_that_drops_roce_is_named() {
+fn a_firewall_that_drops_roce_is_reported() {
     let _agent = RemoteAgent::start();
     pair::there(
         "set -e; modprobe -a sch_ingress cls_u32 act_gact; tc qdisc add dev eth0 clsact

@@ -172,7 +172,7 @@ fn no_program_makes_a_call_that_its_unit_filters() {
     let listen = "127.0.0.1:18596";
     let daemon = TracedUnit::start(&daemon::executable(), &["--listen", listen]);
     wait_until("the daemon listens", || rxe::listens(18596));
-    assert_eq!(http::ask(listen.parse().unwrap(), "GET /metrics HTTP/1.1", &[]).status, 200);
+    assert_eq!(http::request(listen.parse().unwrap(), "GET /metrics HTTP/1.1", &[]).status, 200);
     assert_allowed(DAEMON, &daemon.ended());
 }
 

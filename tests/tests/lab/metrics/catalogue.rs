@@ -1,4 +1,4 @@
-//! The metrics reference beside what silkraild tells: nothing of the one is missing in the other.
+//! The metrics reference and the exposition of silkraild contain the same metrics and labels.
 
 use std::{collections::BTreeSet, fs};
 
@@ -13,11 +13,11 @@ use silkrail_tests::{
     scrape::Scrape,
 };
 
-use super::shared::{pingpong, switch_cgroups_on};
+use super::shared::{enable_rdma_cgroups, pingpong};
 
 const UID: &str = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
 
-/// Metrics of mlx5 that the simulated device does not have; `pkg/exporter/src/catalogue` has their names.
+/// Metrics of mlx5 that the simulated device does not have; `pkg/exporter/src/catalogue` lists them.
 const NOT_SIMULATED: [&str; 12] = [
     "rdma_pod_req_rnr_retries_exceeded_total",
     "rdma_pod_req_transport_retries_exceeded_total",
@@ -33,9 +33,9 @@ const NOT_SIMULATED: [&str; 12] = [
     "rdma_tx_global_pause_total",
 ];
 
-/// Labels whose values are not known here: the simulated device has no firmware or NUMA node, and there is no API
-/// server to name owners (`pkg/workloads/tests`).
-const NOT_KNOWN: [(&str, &str); 6] = [
+/// Labels without values in the lab: the simulated device has no firmware or NUMA node, and there is no API server to
+/// report owners (`pkg/workloads/tests`).
+const WITHOUT_VALUE: [(&str, &str); 6] = [
     ("rdma_device_info", "fw_version"),
     ("rdma_device_info", "numa_node"),
     ("rdma_pod_info", "owner_api_version"),
@@ -45,17 +45,17 @@ const NOT_KNOWN: [(&str, &str); 6] = [
 ];
 
 fn exposition(machine: &LabMachine) -> String {
-    // With one it tells whether it could be read.
+    // With a web configuration file, a metric reports whether the file was read.
     let web = tempfile::NamedTempFile::new().unwrap();
     fs::write(web.path(), "{}").unwrap();
     let state_dir = machine.node.state_dir().to_str().unwrap().to_owned();
     let file = web.path().to_str().unwrap();
     let daemon = Daemon::start(&["--state-dir", &state_dir, "--web.config.file", file]);
     daemon.scrape();
-    daemon.ask("GET /metrics", &[]).text()
+    daemon.request("GET /metrics", &[]).text()
 }
 
-/// A pod with a VF, whose driver does not have every counter that it shows.
+/// Returns the exposition with a pod that has a VF, and a driver that refuses some of its port counters.
 fn exclusive() -> String {
     let machine = LabMachine::exclusive();
     let (vf, netns, pod) = (machine.vf("eth0", 0), machine.node.pod("a"), KubePod::new("train", "a", UID));
@@ -65,11 +65,11 @@ fn exclusive() -> String {
     exposition(&machine)
 }
 
-/// A pod that uses a device of the node, an address of its own and the `rdma` cgroup controller.
+/// Returns the exposition with a pod that uses a device of the node, its own address and the `rdma` cgroup controller.
 fn shared() -> String {
     let rxe = Rxe::new();
     let machine = &rxe.machine;
-    switch_cgroups_on();
+    enable_rdma_cgroups();
     let (netns, pod) = (machine.node.pod("a"), KubePod::new("train", "a", UID));
     let call = machine.plugin("macvlan", &json!({"master": "eth0", "rdma": {"require": true}}));
     let call = call.pod(&netns).args(&pod.cni_args());
@@ -82,10 +82,10 @@ fn shared() -> String {
     text
 }
 
-/// Metrics, each with a label.
+/// Pairs of a metric and a label.
 type MetricLabels<'a> = BTreeSet<(&'a str, &'a str)>;
 
-fn told(scrapes: &[Scrape]) -> MetricLabels<'_> {
+fn exported(scrapes: &[Scrape]) -> MetricLabels<'_> {
     let samples = scrapes.iter().flat_map(Scrape::samples);
     samples
         .flat_map(|sample| sample.labels.keys().map(|label| (sample.name.as_str(), label.as_str())))
@@ -96,20 +96,24 @@ fn expected(metrics: &[ReferenceMetric]) -> MetricLabels<'_> {
     let shown = metrics.iter().filter(|metric| !NOT_SIMULATED.contains(&metric.name.as_str()));
     let labels =
         shown.flat_map(|metric| metric.labels.iter().map(|label| (metric.name.as_str(), label.as_str())));
-    labels.filter(|pair| !NOT_KNOWN.contains(pair)).collect()
+    labels.filter(|pair| !WITHOUT_VALUE.contains(pair)).collect()
 }
 
 #[test]
-fn the_reference_has_every_metric_and_label_and_each_of_them_is_told() {
+fn the_reference_lists_every_metric_and_label_and_all_are_exported() {
     let reference = MetricsReference::read();
     let texts = [exclusive(), shared()];
     for text in &texts {
-        assert_eq!(reference.strangers(text), Vec::<String>::new());
+        assert_eq!(reference.undocumented(text), Vec::<String>::new());
     }
     let (scrapes, metrics) = (texts.map(|text| Scrape::parse(&text)), reference.metrics());
-    let (told, expected) = (told(&scrapes), expected(&metrics));
-    assert_eq!(expected.difference(&told).collect::<Vec<_>>(), Vec::<&(&str, &str)>::new(), "are not told");
+    let (exported, expected) = (exported(&scrapes), expected(&metrics));
+    assert_eq!(
+        expected.difference(&exported).collect::<Vec<_>>(),
+        Vec::<&(&str, &str)>::new(),
+        "are missing"
+    );
     let names: Vec<_> = scrapes.iter().flat_map(Scrape::names).collect();
-    assert_eq!(NOT_SIMULATED.iter().find(|name| names.contains(name)), None, "is told after all");
-    assert_eq!(NOT_KNOWN.iter().find(|pair| told.contains(pair)), None, "is known after all");
+    assert_eq!(NOT_SIMULATED.iter().find(|name| names.contains(name)), None, "is exported");
+    assert_eq!(WITHOUT_VALUE.iter().find(|pair| exported.contains(pair)), None, "has a value");
 }

@@ -1,4 +1,4 @@
-//! The dashboards over a real Prometheus that scrapes the daemon: every panel shows something.
+//! The dashboards with a real Prometheus that scrapes the daemon: every panel has data.
 
 use std::{
     process::Command,
@@ -23,7 +23,7 @@ use testkit::Observe;
 use super::{
     exclusive::{Attached, attach},
     load::Load,
-    shared::{pci, pingpong, switch_cgroups_on},
+    shared::{enable_rdma_cgroups, pci, pingpong},
 };
 
 const WEB: &str = "77777777-7b1f-4f0e-9d75-1f4f2bb1a2c3";
@@ -54,14 +54,14 @@ const REPLICA_SET: OwnedObject = OwnedObject {
     ..DEPLOYMENT
 };
 
-/// What a rate is taken over: some scrapes.
+/// The range of rates: a few scrapes.
 const INTERVAL: &str = "10s";
 
-/// How long values may take to come. Rates need two scrapes, and an alert a rate.
+/// The timeout for the data of all panels. Rates need two scrapes, and an alert needs a rate.
 const PANEL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What shows 0 as long as all is well. Everything else shows more.
-const WELL: [&str; 6] = [
+/// Titles of panels that show 0 without a fault. All other panels show more than 0.
+const ZERO_PANELS: [&str; 6] = [
     "Ports not up",
     "Ports not up on their nodes",
     "QPs in error",
@@ -70,8 +70,8 @@ const WELL: [&str; 6] = [
     "Link changes",
 ];
 
-/// A node that has everything at once: in exclusive mode, two pods of a Job with a VF each; and a pod of a Deployment, in
-/// the node's own network, that alone uses the software device there.
+/// A node with data for every panel: in exclusive mode, two pods of a Job with a VF each, and a host-network pod of a
+/// Deployment that is the sole user of the software device.
 struct DashboardNode {
     daemon: Daemon,
     load: Load,
@@ -85,7 +85,7 @@ struct DashboardNode {
 impl DashboardNode {
     fn new() -> Self {
         let rxe = Rxe::on(LabMachine::exclusive());
-        switch_cgroups_on();
+        enable_rdma_cgroups();
         let machine = &rxe.machine;
         let train = [attach(machine, 0, "llm-0"), attach(machine, 1, "llm-1")];
         let web = KubePod::new("train", "web-1-x", WEB);
@@ -101,7 +101,7 @@ impl DashboardNode {
         load.on(machine, &pci("eth0"), 1);
         load.on_card(machine, &pci("eth0"));
         let traffic = pingpong(&rxe, &web, &web);
-        // They never rest, and the measurement has priority.
+        // The programs use all of the CPU; the daemon has priority.
         for program in &traffic {
             machine.node.run("renice", &["-n", "19", "-p", &program.pid().to_string()]);
         }
@@ -110,123 +110,136 @@ impl DashboardNode {
 }
 
 #[test]
-fn every_panel_and_every_choice_of_the_dashboards_shows_something() {
+fn every_panel_and_variable_of_the_dashboards_has_data() {
     let mut node = DashboardNode::new();
     let prometheus = Prometheus::scraping(node.daemon.address());
-    let mut waiting = shows();
-    let asked = waiting.len();
+    let mut waiting = expected_panels();
+    let total = waiting.len();
     let deadline = Instant::now() + PANEL_TIMEOUT;
     while !waiting.is_empty() && Instant::now() < deadline {
         node.load.step();
         thread::sleep(Duration::from_secs(1));
-        waiting.retain(|show| !show.is_seen(&prometheus));
+        waiting.retain(|panel| !panel.has_data(&prometheus));
     }
-    let nothing: Vec<_> = waiting.iter().map(|show| format!("{}\n    {}", show.of, show.what())).collect();
-    assert!(nothing.is_empty(), "{} of {asked} show nothing:\n{}", nothing.len(), nothing.join("\n"));
-    is_asked_for_openmetrics(&prometheus);
-    rules_are_well(&prometheus);
+    let empty: Vec<_> = waiting.iter().map(|panel| format!("{}\n    {}", panel.of, panel.query())).collect();
+    assert!(empty.is_empty(), "{} of {total} have no data:\n{}", empty.len(), empty.join("\n"));
+    check_openmetrics(&prometheus);
+    check_rules(&prometheus);
 }
 
 #[test]
-fn promtool_is_content_with_the_metrics_and_the_reference_has_them_all() {
+fn promtool_accepts_the_metrics_and_the_reference_lists_them_all() {
     let node = DashboardNode::new();
     node.daemon.scrape();
-    let text = node.daemon.ask("GET /metrics", &[]).text();
+    let text = node.daemon.request("GET /metrics", &[]).text();
     let checked = prometheus::checked(&text);
-    let said = [checked.stdout, checked.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
-    assert!(checked.status.success() && said.concat().is_empty(), "{said:?}");
-    assert_eq!(MetricsReference::read().strangers(&text), Vec::<String>::new());
+    let output = [checked.stdout, checked.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(checked.status.success() && output.concat().is_empty(), "{output:?}");
+    assert_eq!(MetricsReference::read().undocumented(&text), Vec::<String>::new());
 }
 
-/// Something that a reader of a dashboard sees.
+/// A panel, a variable or a recording rule that must have data.
 struct ExpectedPanel {
-    /// Where.
+    /// The dashboard and the panel or variable, for example `rdma-node: $node`.
     of: String,
-    asks: PanelExpectation,
+    expectation: PanelExpectation,
 }
 
 enum PanelExpectation {
-    /// An expression; whether 0 is too little.
+    /// An expression in PromQL, and whether its value must not be 0.
     Panel(String, bool),
-    /// A selector and a label.
-    Choice(String, String),
+    /// A selector, and the label whose values it must have.
+    Variable(String, String),
 }
 
 impl ExpectedPanel {
-    fn is_seen(&self, prometheus: &Prometheus) -> bool {
-        match &self.asks {
-            PanelExpectation::Panel(expression, more) => {
-                let shown = |sample: &QueriedSample| !sample.value.is_nan() && (!more || sample.value != 0.0);
+    fn has_data(&self, prometheus: &Prometheus) -> bool {
+        match &self.expectation {
+            PanelExpectation::Panel(expression, not_zero) => {
+                let shown =
+                    |sample: &QueriedSample| !sample.value.is_nan() && (!not_zero || sample.value != 0.0);
                 prometheus.query(expression).iter().any(shown)
             }
-            PanelExpectation::Choice(selector, label) => !prometheus.label_values(selector, label).is_empty(),
+            PanelExpectation::Variable(selector, label) => {
+                !prometheus.label_values(selector, label).is_empty()
+            }
         }
     }
 
-    fn what(&self) -> &str {
-        match &self.asks {
+    fn query(&self) -> &str {
+        match &self.expectation {
             PanelExpectation::Panel(expression, _) => expression,
-            PanelExpectation::Choice(selector, _) => selector,
+            PanelExpectation::Variable(selector, _) => selector,
         }
     }
 }
 
-/// All that the dashboards show, what the rules record, and how scrapes went.
-fn shows() -> Vec<ExpectedPanel> {
+/// Returns the panels and variables of all dashboards, the recording rules, and the state of the scrapes.
+fn expected_panels() -> Vec<ExpectedPanel> {
     let dashboards = Dashboard::all();
-    let of_dashboards = dashboards.iter().flat_map(|dashboard| [choices(dashboard), panels(dashboard)]);
-    of_dashboards.flatten().chain(records()).chain(scrapes()).collect()
+    let of_dashboards = dashboards.iter().flat_map(|dashboard| [variables(dashboard), panels(dashboard)]);
+    of_dashboards.flatten().chain(recording_rules()).chain(scrapes()).collect()
 }
 
-fn choices(dashboard: &Dashboard) -> Vec<ExpectedPanel> {
-    let choice = |variable: &Value| {
+fn variables(dashboard: &Dashboard) -> Vec<ExpectedPanel> {
+    let expected = |variable: &Value| {
         let (selector, label) = label_values(variable["query"]["query"].as_str().unwrap());
-        let asks = PanelExpectation::Choice(chosen(selector, INTERVAL), label.to_owned());
-        ExpectedPanel { of: format!("{}: ${}", dashboard.name, variable["name"].as_str().unwrap()), asks }
+        let expectation = PanelExpectation::Variable(chosen(selector, INTERVAL), label.to_owned());
+        ExpectedPanel {
+            of: format!("{}: ${}", dashboard.name, variable["name"].as_str().unwrap()),
+            expectation,
+        }
     };
     // The first is the data source.
-    dashboard.variables().iter().skip(1).map(choice).collect()
+    dashboard.variables().iter().skip(1).map(expected).collect()
 }
 
 fn panels(dashboard: &Dashboard) -> Vec<ExpectedPanel> {
     let panel = |query: PanelQuery| {
         let title = query.of.split(": ").nth(1).unwrap();
-        let asks = PanelExpectation::Panel(chosen(&query.expression, INTERVAL), !WELL.contains(&title));
-        ExpectedPanel { of: query.of, asks }
+        let expectation =
+            PanelExpectation::Panel(chosen(&query.expression, INTERVAL), !ZERO_PANELS.contains(&title));
+        ExpectedPanel { of: query.of, expectation }
     };
     dashboard.queries().into_iter().map(panel).collect()
 }
 
-/// What the recording rules make.
-fn records() -> Vec<ExpectedPanel> {
+/// Returns the series of the recording rules.
+fn recording_rules() -> Vec<ExpectedPanel> {
     let mut rules = conf::yaml("prometheus/rules.yml").remove(0);
     let groups = rules["groups"].as_array_mut().unwrap();
     let rules = groups.iter_mut().flat_map(|group| group["rules"].as_array_mut().unwrap().drain(..));
     let records = rules.filter_map(|rule| Some(rule["record"].as_str()?.to_owned()));
     records
-        .map(|name| ExpectedPanel { of: "rules.yml".to_owned(), asks: PanelExpectation::Panel(name, true) })
+        .map(|name| ExpectedPanel {
+            of: "rules.yml".to_owned(),
+            expectation: PanelExpectation::Panel(name, true),
+        })
         .collect()
 }
 
-/// The target is up, and no sample of it is lost.
+/// Expects that the target is up, and that no sample of it is dropped.
 fn scrapes() -> [ExpectedPanel; 1] {
-    let whole =
+    let complete =
         r#"(scrape_samples_scraped == scrape_samples_post_metric_relabeling) and up{job="silkraild"} == 1"#;
-    [ExpectedPanel { of: "scrapes".to_owned(), asks: PanelExpectation::Panel(whole.to_owned(), true) }]
+    [ExpectedPanel {
+        of: "scrapes".to_owned(),
+        expectation: PanelExpectation::Panel(complete.to_owned(), true),
+    }]
 }
 
-/// In OpenMetrics a counter's family has no `_total`.
-fn is_asked_for_openmetrics(prometheus: &Prometheus) {
+/// Checks that Prometheus has negotiated OpenMetrics, in which a counter's family name has no suffix `_total`.
+fn check_openmetrics(prometheus: &Prometheus) {
     let family = prometheus.get("metadata", &[("metric", "rdma_errors")]);
     assert_eq!(family["rdma_errors"][0]["type"], "counter", "{family}");
 }
 
-/// Every rule is evaluated without an error, and the storm of pauses is known.
-fn rules_are_well(prometheus: &Prometheus) {
+/// Checks that every rule is evaluated without an error, and that the alert on PFC pause storms fires.
+fn check_rules(prometheus: &Prometheus) {
     let groups = prometheus.get("rules", &[]);
     let rules = groups["groups"].as_array().unwrap().iter().flat_map(|g| g["rules"].as_array().unwrap());
-    let sick: Vec<_> = rules.filter(|rule| rule["health"] != "ok").collect();
-    assert!(sick.is_empty(), "{sick:?}");
+    let failed: Vec<_> = rules.filter(|rule| rule["health"] != "ok").collect();
+    assert!(failed.is_empty(), "{failed:?}");
     let storm = r#"ALERTS{alertname="RDMAPFCPauseStorm",alertstate="firing",device="mlx5_0"}"#;
     assert_eq!(prometheus.query(storm).len(), 1);
 }

@@ -1,4 +1,4 @@
-//! Bad weather: hung firmware, devices that come and go, many devices, files that lie.
+//! Degraded operation: hung firmware, devices that are added and removed, many devices, invalid files.
 
 use std::{collections::BTreeSet, fs, process::Command, time::Instant};
 
@@ -20,7 +20,7 @@ fn success<'a>(scrape: &'a Scrape, collector: &str) -> &'a str {
 }
 
 #[test]
-fn firmware_that_hangs_costs_its_own_counters_only() {
+fn hung_firmware_removes_only_the_counters_of_its_device() {
     let machine = LabMachine::shared();
     let (slow, other) = (machine.vf("eth0", 0), machine.vf("eth0", 1));
     let daemon = daemon(&machine, &["--device-timeout", "1"]);
@@ -32,22 +32,26 @@ fn firmware_that_hangs_costs_its_own_counters_only() {
     assert_eq!(during.value("rdma_scrape_errors_total", &timeouts), "1");
     assert!(during.of("rdma_out_of_sequence_total", &[("device", &slow.rdma)]).is_empty());
     assert_eq!(during.of("rdma_out_of_sequence_total", &[("device", &other.rdma)]).len(), 1);
-    assert_eq!(during.of("rdma_port_up", &[("device", &slow.rdma)]).len(), 1, "what was read before");
+    assert_eq!(
+        during.of("rdma_port_up", &[("device", &slow.rdma)]).len(),
+        1,
+        "the port was read before the hang"
+    );
 
-    // It is not asked again, so the next scrape is as fast as ever, and has the rest of the device.
+    // The hung counters are not read again: the next scrape is fast, and contains the rest of the device.
     let next = daemon.scrape();
     assert_eq!(next.value("rdma_scrape_errors_total", &timeouts), "2");
     assert_eq!(next.of("rdma_symbol_error_total", &[("device", &slow.rdma)]).len(), 1);
-    assert_eq!(daemon.ask("GET /healthz", &[]).status, 200);
+    assert_eq!(daemon.request("GET /healthz", &[]).status, 200);
     assert!(daemon.log().contains("the firmware may be hung"), "{}", daemon.log());
 
     drop(hang);
-    wait_until("it answers again", || success(&daemon.scrape(), "hw_counters") == "1");
+    wait_until("the counters are read again", || success(&daemon.scrape(), "hw_counters") == "1");
     assert_eq!(daemon.scrape().of("rdma_out_of_sequence_total", &[("device", &slow.rdma)]).len(), 1);
 }
 
 #[test]
-fn a_device_that_hangs_when_it_is_first_looked_at_costs_only_itself() {
+fn a_device_that_hangs_on_its_first_read_affects_no_other() {
     let machine = LabMachine::shared();
     let (slow, other) = (machine.vf("eth0", 0), machine.vf("eth0", 1));
     let hang = machine.simulate(&slow.pci, "slow_board_id_ms", "60000");
@@ -58,49 +62,49 @@ fn a_device_that_hangs_when_it_is_first_looked_at_costs_only_itself() {
     assert_eq!((success(&during, "devices"), success(&during, "hw_counters")), ("0", "1"));
     assert!(daemon.log().contains(&format!("devices of RDMA device {}", slow.rdma)), "{}", daemon.log());
 
-    // It is not asked again, so the next scrape does not wait for it.
+    // The device is not read again, so the next scrape does not wait for it.
     let began = Instant::now();
     let next = daemon.scrape();
-    assert!(began.elapsed().as_secs_f32() < 5.0, "it waited for what hangs");
+    assert!(began.elapsed().as_secs_f32() < 5.0, "the scrape waited for the hung device");
     assert_eq!((info(&next, &slow.rdma), info(&next, &other.rdma)), (0, 1));
 
     drop(hang);
-    wait_until("it is there", || info(&daemon.scrape(), &slow.rdma) == 1);
+    wait_until("the device is exported", || info(&daemon.scrape(), &slow.rdma) == 1);
     assert_eq!(success(&daemon.scrape(), "devices"), "1");
 }
 
 #[test]
-fn a_scrape_that_cannot_wait_gets_the_last_reading_and_its_age() {
+fn a_scrape_with_a_short_timeout_gets_the_last_collection_and_its_age() {
     let machine = LabMachine::shared();
     let vf = machine.vf("eth0", 0);
     let daemon = daemon(&machine, &["--device-timeout", "8"]);
     let before = daemon.scrape();
     let _hang = machine.simulate(&vf.pci, "slow_stats_ms", "60000");
-    std::thread::sleep(std::time::Duration::from_millis(600)); // the last reading is no longer fresh
+    std::thread::sleep(std::time::Duration::from_millis(600)); // the last collection is no longer fresh
     let began = Instant::now();
-    let answer = daemon.ask("GET /metrics", &[("X-Prometheus-Scrape-Timeout-Seconds", "2")]);
+    let response = daemon.request("GET /metrics", &[("X-Prometheus-Scrape-Timeout-Seconds", "2")]);
     assert!(began.elapsed().as_secs_f32() < 8.0);
-    let during = Scrape::parse(&answer.text());
-    let when = "rdma_exporter_snapshot_timestamp_seconds";
-    assert_eq!(during.value(when, &[]), before.value(when, &[]));
+    let during = Scrape::parse(&response.text());
+    let timestamp = "rdma_exporter_snapshot_timestamp_seconds";
+    assert_eq!(during.value(timestamp, &[]), before.value(timestamp, &[]));
 }
 
 #[test]
-fn two_who_ask_at_once_get_one_reading() {
+fn two_concurrent_scrapes_share_one_collection() {
     let machine = LabMachine::shared();
     let daemon = daemon(&machine, &[]);
     daemon.scrape();
     std::thread::sleep(std::time::Duration::from_millis(600));
-    let ask = || daemon.ask("GET /metrics", &[]).body;
+    let request = || daemon.request("GET /metrics", &[]).body;
     let (a, b) = std::thread::scope(|scope| {
-        let (a, b) = (scope.spawn(ask), scope.spawn(ask));
+        let (a, b) = (scope.spawn(request), scope.spawn(request));
         (a.join().unwrap(), b.join().unwrap())
     });
     assert!(a == b, "the bodies differ");
 }
 
 #[test]
-fn devices_that_come_and_go_leave_nothing_stale() {
+fn added_and_removed_devices_leave_no_stale_series() {
     let machine = LabMachine::shared();
     let vf = machine.vf("eth1", 0);
     let daemon = daemon(&machine, &[]);
@@ -110,17 +114,19 @@ fn devices_that_come_and_go_leave_nothing_stale() {
     };
     for _ in 0..5 {
         let twins = machine.simulate(&vf.pci, "twins", "4");
-        daemon.ask("GET /metrics", &[]);
-        wait_until("the twins are there", || devices(&daemon.scrape()).len() == devices(&before).len() + 4);
+        daemon.request("GET /metrics", &[]);
+        wait_until("the added devices are exported", || {
+            devices(&daemon.scrape()).len() == devices(&before).len() + 4
+        });
         drop(twins);
-        daemon.ask("GET /metrics", &[]);
-        wait_until("the twins are gone", || devices(&daemon.scrape()) == devices(&before));
+        daemon.request("GET /metrics", &[]);
+        wait_until("the removed devices are gone", || devices(&daemon.scrape()) == devices(&before));
     }
     assert!(daemon.scrape().of("rdma_scrape_errors_total", &[]).is_empty(), "{}", daemon.log());
 }
 
 #[test]
-fn a_device_has_the_name_it_has_now() {
+fn a_renamed_device_is_reported_under_its_new_name() {
     let machine = LabMachine::shared();
     let vf = machine.vf("eth1", 1);
     let daemon = daemon(&machine, &[]);
@@ -133,7 +139,7 @@ fn a_device_has_the_name_it_has_now() {
 }
 
 #[test]
-fn two_devices_that_swap_their_names_keep_their_counters() {
+fn two_devices_that_swap_names_keep_their_counters() {
     let machine = LabMachine::shared();
     let (a, b) = (machine.vf("eth0", 0), machine.vf("eth0", 1));
     let _words = [(&a, "250"), (&b, "500")]
@@ -154,12 +160,12 @@ fn two_devices_that_swap_their_names_keep_their_counters() {
     swap();
     let scrapes = [(); 2].map(|()| daemon.scrape());
     swap();
-    assert_eq!(both(&scrapes[0]), [None, None], "what was open was the other's");
+    assert_eq!(both(&scrapes[0]), [None, None], "the open files belong to the other device");
     assert_eq!(both(&scrapes[1]), of("2000", "1000"));
 }
 
 #[test]
-fn counters_that_cannot_be_read_cost_only_themselves() {
+fn an_unreadable_counter_affects_no_other() {
     let machine = LabMachine::shared();
     let vf = machine.vf("eth0", 0);
     let _refuse = machine.simulate(&vf.pci, "port_counters_refuse", "Y");
@@ -168,21 +174,21 @@ fn counters_that_cannot_be_read_cost_only_themselves() {
     let scrape = daemon.scrape();
     assert_eq!(scrape.value("rdma_port_receive_bytes_total", &[("device", &vf.rdma)]), "1000");
     assert!(scrape.of("rdma_symbol_error_total", &[("device", &vf.rdma)]).is_empty());
-    assert_eq!(scrape.of("rdma_symbol_error_total", &[]).len(), 15, "the other devices'");
-    assert_eq!(success(&scrape, "counters"), "1", "what the driver does not have is no failure");
+    assert_eq!(scrape.of("rdma_symbol_error_total", &[]).len(), 15, "of the other devices");
+    assert_eq!(success(&scrape, "counters"), "1", "an unsupported counter is not a failure");
     let refused = [("collector", "counters"), ("reason", "unsupported")];
     let errors = scrape.number("rdma_scrape_errors_total", &refused);
     assert!(errors >= 10.0);
     assert_eq!(
         daemon.scrape().number("rdma_scrape_errors_total", &refused),
         errors,
-        "they are not asked again"
+        "unsupported counters are not read again"
     );
     assert_eq!(daemon.log().matches("/ports/1/counters/symbol_error: ").count(), 1, "{}", daemon.log());
 }
 
 #[test]
-fn a_port_that_is_switched_off_is_told_from_one_that_is_down() {
+fn a_disabled_port_is_distinguished_from_a_port_that_is_down() {
     let machine = LabMachine::shared();
     let rxe = Rxe::on(machine);
     let daemon = daemon(&rxe.machine, &[]);
@@ -206,7 +212,7 @@ fn a_port_that_is_switched_off_is_told_from_one_that_is_down() {
 }
 
 #[test]
-fn files_that_name_no_namespace_are_no_places() {
+fn pod_map_entries_without_a_valid_namespace_are_ignored() {
     let machine = LabMachine::exclusive();
     let (vf, netns) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let pod = KubePod::new("train", "job-0", UID);
@@ -231,7 +237,7 @@ fn files_that_name_no_namespace_are_no_places() {
 }
 
 #[test]
-fn two_hundred_and_fifty_six_devices_are_read_without_a_process() {
+fn two_hundred_and_fifty_six_devices_are_read_without_a_subprocess() {
     let machine = LabMachine::shared();
     let functions: Vec<_> = fs::read_dir("/sys/kernel/debug/rdmasim").unwrap().flatten().collect();
     let functions: Vec<_> = functions.iter().map(|entry| entry.file_name().into_string().unwrap()).collect();
@@ -251,15 +257,15 @@ fn two_hundred_and_fifty_six_devices_are_read_without_a_process() {
     let others = ["CLONE_THREAD", "+++", "---", " resumed>"];
     let started = |line: &&str| !others.iter().any(|other| line.contains(other));
     let started: Vec<_> = calls.lines().filter(started).collect();
-    let [itself, fork, frontend] = started[..] else { panic!("itself and its frontend: {started:?}") };
+    let [daemon, fork, frontend] = started[..] else { panic!("daemon and frontend: {started:?}") };
     assert!(
-        itself.contains("execve(") && fork.contains("VFORK") && frontend.contains("\"--frontend\""),
+        daemon.contains("execve(") && fork.contains("VFORK") && frontend.contains("\"--frontend\""),
         "{started:?}"
     );
 }
 
 #[test]
-fn an_excluded_device_is_not_asked_at_all() {
+fn an_excluded_device_is_never_read() {
     let machine = LabMachine::shared();
     let vf = machine.vf("eth0", 0);
     let hang = machine.simulate(&vf.pci, "slow_stats_ms", "60000");

@@ -8,7 +8,7 @@ use super::table;
 
 const UID: &str = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
 
-/// A pod of a machine with a VF.
+/// A pod with a VF.
 pub(super) struct Attached {
     chain: Chain,
     device: String,
@@ -32,7 +32,7 @@ fn daemon(machine: &LabMachine, more: &[&str]) -> Daemon {
 }
 
 #[test]
-fn every_name_of_the_table_has_its_value_with_the_right_pod() {
+fn every_counter_of_the_table_has_its_value_and_the_labels_of_its_pod() {
     let machine = LabMachine::exclusive();
     let (a, b) = (attach(&machine, 0, "job-0"), attach(&machine, 1, "job-1"));
     let (rows_a, rows_b) = (table::rows(1_000_000), table::rows(2_000_000));
@@ -48,7 +48,7 @@ fn every_name_of_the_table_has_its_value_with_the_right_pod() {
             let value = scrape.value(&name, &labels);
             assert_eq!(value, row.value.to_string(), "{name}");
             labels.extend(attached.pod.labels());
-            assert_eq!(scrape.value(&name, &labels), value, "{name}: the right pod");
+            assert_eq!(scrape.value(&name, &labels), value, "{name}: with the labels of the pod");
             let pod: Vec<_> = attached.pod.labels().into();
             let of_pod = scrape.of(&name, &pod).len();
             assert_eq!(of_pod, if row.priority.is_some() { 8 } else { 1 }, "{name}: only its own device");
@@ -72,7 +72,7 @@ fn every_name_of_the_table_has_its_value_with_the_right_pod() {
 }
 
 #[test]
-fn what_a_pod_does_is_counted_from_its_first_scrape_and_stays_until_it_is_gone() {
+fn pod_counters_start_at_the_first_scrape_and_remain_until_the_pod_is_gone() {
     let machine = LabMachine::exclusive();
     let a = attach(&machine, 0, "job-0");
     let counter = |value: &str| machine.simulate(&a.pci, "counters/out_of_sequence", value);
@@ -81,7 +81,7 @@ fn what_a_pod_does_is_counted_from_its_first_scrape_and_stays_until_it_is_gone()
     let daemon = daemon(&machine, &[]);
     let labels = [("pod_namespace", "train"), ("pod_name", "job-0"), ("attribution", "exclusive-netns")];
     let first = daemon.scrape();
-    assert_eq!(first.value("rdma_pod_out_of_sequence_total", &labels), "0", "whatever was before it");
+    assert_eq!(first.value("rdma_pod_out_of_sequence_total", &labels), "0", "earlier values do not count");
     let _now = (counter("542"), words("750"));
     let second = daemon.scrape();
     assert_eq!(second.value("rdma_pod_out_of_sequence_total", &labels), "42");
@@ -91,9 +91,13 @@ fn what_a_pod_does_is_counted_from_its_first_scrape_and_stays_until_it_is_gone()
 
     let Attached { chain, device, pod, netns, .. } = a;
     chain.del();
-    let home = daemon.scrape();
-    assert_eq!(home.of("rdma_out_of_sequence_total", &[("device", &device)])[0].label("pod_name"), "");
-    assert_eq!(home.value("rdma_pod_out_of_sequence_total", &labels), "42", "its logs are still there");
+    let on_host = daemon.scrape();
+    assert_eq!(on_host.of("rdma_out_of_sequence_total", &[("device", &device)])[0].label("pod_name"), "");
+    assert_eq!(
+        on_host.value("rdma_pod_out_of_sequence_total", &labels),
+        "42",
+        "the log directory of the pod still exists"
+    );
     let uid = pod.uid.clone();
     drop((pod, netns));
     let gone = daemon.scrape();
@@ -102,7 +106,7 @@ fn what_a_pod_does_is_counted_from_its_first_scrape_and_stays_until_it_is_gone()
 }
 
 #[test]
-fn a_pod_is_read_once_however_many_attachments_it_has() {
+fn a_pod_with_several_attachments_is_read_once() {
     let machine = LabMachine::exclusive();
     let netns = machine.node.pod("job-0");
     let pod = KubePod::new("train", "job-0", UID);
@@ -122,16 +126,16 @@ fn a_pod_is_read_once_however_many_attachments_it_has() {
     assert_eq!(scrape.of("rdma_pod_attachment_info", &pod.labels()).len(), 2);
 }
 
-/// An open socket keeps a namespace alive; the daemon has none between two scrapes, whatever it keeps of the device.
+// An open socket would keep a namespace alive. The daemon has none between two scrapes.
 #[test]
-fn a_namespace_that_dies_gives_its_device_back_though_it_is_watched() {
+fn a_device_returns_to_the_host_when_its_namespace_is_deleted_while_monitored() {
     let machine = LabMachine::exclusive();
     let before = machine.rdma_devices();
     let a = attach(&machine, 0, "job-0");
     let daemon = daemon(&machine, &[]);
     assert_eq!(daemon.scrape().of("rdma_port_up", &a.pod.labels()).len(), 1);
     a.netns.end();
-    wait_until("the device is home", || machine.rdma_devices() == before);
+    wait_until("the device is on the host", || machine.rdma_devices() == before);
     let scrape = daemon.scrape();
     assert!(scrape.of("rdma_port_up", &a.pod.labels()).is_empty());
     assert_eq!(scrape.value("rdma_scrape_collector_success", &[("collector", "devices")]), "1");
@@ -140,7 +144,7 @@ fn a_namespace_that_dies_gives_its_device_back_though_it_is_watched() {
 }
 
 #[test]
-fn spiderpool_s_names_and_labels_are_there_on_demand() {
+fn spiderpool_names_and_labels_are_exported_on_request() {
     let machine = LabMachine::exclusive();
     let a = attach(&machine, 0, "job-0");
     let rows = table::rows(1_000_000);

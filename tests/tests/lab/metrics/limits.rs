@@ -1,4 +1,4 @@
-//! silkraild with less than it should have: it says what it lacks, and tells the rest.
+//! silkraild with insufficient privileges: it reports what it cannot read, and exports the rest.
 
 use std::{collections::BTreeSet, process::Command};
 
@@ -23,12 +23,12 @@ fn success<'a>(scrape: &'a Scrape, collector: &str) -> &'a str {
 }
 
 #[test]
-fn as_nobody_it_tells_of_the_nodes_devices_and_what_it_may_not_enter() {
+fn without_privileges_it_exports_host_devices_and_reports_inaccessible_namespaces() {
     let machine = LabMachine::exclusive();
     let device = machine.vf("eth0", 0).rdma;
     let _attached = super::exclusive::attach(&machine, 0, "job-0");
-    let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"];
-    let daemon = spawn(&machine, &nobody);
+    let unprivileged = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"];
+    let daemon = spawn(&machine, &unprivileged);
     let scrape = daemon.scrape();
     for name in
         ["rdma_port_up", "rdma_out_of_sequence_total", "rdma_symbol_error_total", "rdma_rx_pause_total"]
@@ -46,12 +46,12 @@ fn as_nobody_it_tells_of_the_nodes_devices_and_what_it_may_not_enter() {
 }
 
 #[test]
-fn without_the_nodes_processes_it_says_so_and_tells_the_rest() {
+fn without_access_to_node_processes_it_warns_and_exports_the_rest() {
     let rxe = Rxe::new();
     let pod = KubePod::new("train", "a", UID);
     let _pair = super::shared::pingpong(&rxe, &pod, &pod);
-    let alone = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
-    let daemon = spawn(&rxe.machine, &alone);
+    let own_pid_namespace = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    let daemon = spawn(&rxe.machine, &own_pid_namespace);
     let scrape = daemon.scrape();
     assert_eq!(success(&scrape, "resources"), "0");
     let hidden = [("collector", "resources"), ("reason", "permission")];
@@ -63,5 +63,5 @@ fn without_the_nodes_processes_it_says_so_and_tells_the_rest() {
     }
     assert!(scrape.number("rdma_sent_pkts_total", &[("device", DEVICE)]) > 0.0);
     let queue_pairs = [("device", DEVICE), ("resource", "qp")];
-    assert_eq!(scrape.value("rdma_resources", &queue_pairs), "3", "the device's own count is there");
+    assert_eq!(scrape.value("rdma_resources", &queue_pairs), "3", "the total of the device is exported");
 }

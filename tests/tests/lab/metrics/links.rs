@@ -1,4 +1,4 @@
-//! Links that lie above and below the link of an RDMA port.
+//! Upper and lower links of the link of an RDMA port.
 
 use silkrail_tests::{daemon::Daemon, machine::LabMachine, scrape::Scrape};
 use testkit::Observe;
@@ -9,18 +9,18 @@ fn scrape(machine: &LabMachine) -> (Daemon, Scrape) {
     (daemon, scrape)
 }
 
-/// The link of a device's port.
+/// Returns the label `netdev` of a device's port.
 fn link(scrape: &Scrape, device: &str) -> String {
     let [info] = scrape.of("rdma_port_info", &[("device", device)])[..] else { panic!("{device}") };
     info.label("netdev").to_owned()
 }
 
-/// They all have the MAC address of the port's link.
+// The upper links have the MAC address of the port's link.
 #[test]
-fn the_link_of_a_port_is_the_one_the_kernel_names_whatever_is_made_on_top() {
+fn the_link_of_a_port_is_the_one_reported_by_the_kernel_despite_upper_links() {
     let machine = LabMachine::shared();
     let node = &machine.node;
-    // Names before and behind that of the port's link, for any order of the search for a MAC address.
+    // Names that sort before and after that of the port's link, for any order of a search by MAC address.
     node.run_ip("link add link eth1 name a0 type vlan id 7");
     node.run_ip("link add link eth1 name z0 type macvlan mode passthru");
     let (_daemon, scrape) = scrape(&machine);
@@ -32,10 +32,10 @@ fn the_link_of_a_port_is_the_one_the_kernel_names_whatever_is_made_on_top() {
     assert_eq!((seen.as_str(), count), ("eth1", 1));
 }
 
-/// The RDMA device of a card that bonds in hardware has the bond for its link, which has no statistics. Here the kernel's
-/// software RoCE is put on the bond.
+// The RDMA device of a card that bonds in hardware has the bond as its link, which has no ethtool statistics. The test
+// simulates it by the kernel's software RoCE on a bond.
 #[test]
-fn a_port_on_a_bond_has_the_statistics_of_the_members_added_up() {
+fn a_port_on_a_bond_has_the_sum_of_its_members_statistics() {
     let machine = LabMachine::shared();
     let (node, members) = (&machine.node, [machine.vf("eth1", 0), machine.vf("eth1", 1)]);
     node.run("modprobe", &["rdma_rxe"]);

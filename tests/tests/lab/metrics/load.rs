@@ -1,10 +1,10 @@
-//! Traffic and trouble of simulated functions: counters that go on.
+//! Traffic and errors of simulated functions: counters that grow.
 
 use silkrail_tests::machine::{LabMachine, SimulatedSetting};
 
 use super::table;
 
-/// Standard counters, and by how much they grow: words of four bytes, and packets.
+/// Standard counters and their increments: words of four bytes, and packets.
 const PORT: [(&str, u64); 4] = [
     ("port_rcv_data", 5_000_000),
     ("port_xmit_data", 4_000_000),
@@ -12,7 +12,7 @@ const PORT: [(&str, u64); 4] = [
     ("port_xmit_packets", 16_000),
 ];
 
-/// Statistics of the link of a physical function, by how much they grow: frames, packets and microseconds.
+/// Statistics of the link of a PF and their increments: frames, packets and microseconds.
 const PHYSICAL: [(&str, u64); 7] = [
     ("rx_prio3_pause", 50),
     ("tx_prio3_pause", 40),
@@ -23,7 +23,7 @@ const PHYSICAL: [(&str, u64); 7] = [
     ("tx_pause_storm_error_events", 1),
 ];
 
-/// Percent of the time, on a physical function.
+/// Statistics of a PF that are percentages of time.
 const STALLS: [(&str, u64); 2] = [("outbound_pci_stalled_rd", 12), ("outbound_pci_stalled_wr", 9)];
 
 /// Functions under load, for as long as this value lives.
@@ -34,12 +34,12 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Nothing yet.
+    /// Returns a load without functions.
     pub(super) fn new() -> Self {
         Self { growing: Vec::new(), steps: 0, constant: Vec::new() }
     }
 
-    /// A function with traffic, a multiple of the usual, and errors of every kind.
+    /// Adds a function with `times` the usual traffic, and errors of every kind.
     pub(super) fn on(&mut self, machine: &LabMachine, pci: &str, times: u64) {
         let port = PORT.map(|(name, step)| (format!("port_counters/{name}"), step * times));
         let link = table::TRAFFIC.map(|name| (format!("ethtool/{name}"), 1_000 * times));
@@ -47,7 +47,7 @@ impl Load {
         self.constant.push(machine.simulate(pci, "grow", "Y"));
     }
 
-    /// What only a physical function has: flow control, PCIe, and what the driver package tells.
+    /// Adds statistics that only a PF has: flow control, PCIe stalls, speed and traffic class.
     pub(super) fn on_card(&mut self, machine: &LabMachine, pci: &str) {
         self.grow(machine, pci, PHYSICAL.map(|(name, step)| (format!("ethtool/{name}"), step)));
         let stalls = STALLS.map(|(name, percent)| (format!("ethtool/{name}"), percent));
@@ -61,7 +61,7 @@ impl Load {
             .extend(settings.into_iter().map(|(name, step)| (machine.simulate(pci, &name, "0"), step)));
     }
 
-    /// Some more of everything.
+    /// Increments all counters.
     pub(super) fn step(&mut self) {
         self.steps += 1;
         for (setting, step) in &self.growing {

@@ -1,4 +1,4 @@
-//! Metrics of the daemon, on the lab's machine: what it says beside what was set, or what `rdma` says.
+//! Metrics of the daemon on the lab's machine, compared with the simulated values or with the output of the `rdma` tool.
 
 mod catalogue;
 mod dashboards;

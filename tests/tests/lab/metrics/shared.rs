@@ -1,4 +1,4 @@
-//! Shared mode: pods use the node's devices. Whose an object is, and whose the traffic.
+//! Shared mode: pods use the node's devices. Attribution of objects and traffic to pods.
 
 use std::{fs, thread, time::Duration};
 
@@ -17,8 +17,8 @@ use super::table;
 const A: &str = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
 const B: &str = "77777777-7b1f-4f0e-9d75-1f4f2bb1a2c3";
 
-/// Opens the device's verbs and makes a context, as libibverbs does for a device it has a provider of: there is none
-/// for a simulated one. Then it waits.
+/// Opens the uverbs device and creates a context, as libibverbs does for a device with a provider; a simulated device has
+/// none. Then it sleeps.
 const OPEN: &str = r#"
     open(my $verbs, "+<", $ARGV[0]) or die "$ARGV[0]: $!";
     my $answer = "\0" x 64;
@@ -50,7 +50,7 @@ pub(super) fn pci(pf: &str) -> String {
 }
 
 #[test]
-fn every_name_of_the_table_has_its_value_and_its_increments_are_the_only_user_s() {
+fn every_counter_of_the_table_has_its_value_and_increments_of_the_sole_user() {
     let machine = LabMachine::shared();
     let (netns, pod) = (machine.node.pod("a"), KubePod::new("train", "shared-0", A));
     let call = machine.plugin("macvlan", &json!({"master": "eth0", "rdma": {"require": true}}));
@@ -70,9 +70,9 @@ fn every_name_of_the_table_has_its_value_and_its_increments_are_the_only_user_s(
         labels.extend(row.priority.map(|priority| ("priority", priority)));
         let node = scrape.of(&format!("rdma_{}_total", row.metric), &labels);
         assert_eq!(node[0].value, row.value.to_string(), "{}", row.metric);
-        assert_eq!(node[0].label("pod_name"), "", "the device is the node's");
+        assert_eq!(node[0].label("pod_name"), "", "the device belongs to the node");
         if table::TRAFFIC.contains(&row.metric) {
-            continue; // a pod's traffic has names that are the same on every driver
+            continue; // metrics of a pod's traffic have the same names for all drivers
         }
         labels.extend(pod.labels());
         labels.push(("attribution", "sole-user"));
@@ -81,12 +81,16 @@ fn every_name_of_the_table_has_its_value_and_its_increments_are_the_only_user_s(
     }
     assert_eq!(scrape.value("rdma_vport_speed_mbps", &[("device", "mlx5_0")]), "1000");
     let attached = [&pod.labels()[..], &[("device", "mlx5_0"), ("mode", "shared")]].concat();
-    assert_eq!(scrape.value("rdma_pod_attachment_info", &attached), "1", "whose speed that is, too");
+    assert_eq!(
+        scrape.value("rdma_pod_attachment_info", &attached),
+        "1",
+        "the attachment of the pod to the device"
+    );
     call.del().done();
 }
 
 #[test]
-fn a_pod_s_objects_are_counted_as_rdma_prints_them() {
+fn objects_of_a_pod_are_counted_as_by_the_rdma_tool() {
     let rxe = Rxe::new();
     let (a, b) = (KubePod::new("train", "a", A), KubePod::new("train", "b", B));
     let [_server, client] = pingpong(&rxe, &a, &b);
@@ -108,12 +112,12 @@ fn a_pod_s_objects_are_counted_as_rdma_prints_them() {
     assert_eq!(
         scrape.value("rdma_resources", &[("device", DEVICE), ("resource", "qp")]),
         "3",
-        "and the kernel's"
+        "including the one of the kernel"
     );
 }
 
 #[test]
-fn traffic_is_the_only_user_s_until_another_comes() {
+fn traffic_is_attributed_to_the_sole_user_until_there_is_another() {
     let rxe = Rxe::new();
     let (a, b) = (KubePod::new("train", "a", A), KubePod::new("train", "b", B));
     let pair = pingpong(&rxe, &a, &a);
@@ -134,16 +138,16 @@ fn traffic_is_the_only_user_s_until_another_comes() {
     assert_eq!(
         second.number("rdma_pod_transmit_packets_total", &of_both),
         kept,
-        "nobody can say whose it is"
+        "the traffic cannot be attributed"
     );
     assert!(second.of("rdma_pod_transmit_packets_total", &b.labels()).is_empty());
     let total = |s: &Scrape| s.number("rdma_port_transmit_packets_total", &[("device", DEVICE)]);
-    assert!(total(&second) > total(&first), "though there is traffic");
+    assert!(total(&second) > total(&first), "there was traffic");
     drop(pair);
 }
 
 #[test]
-fn a_pod_of_the_host_s_network_is_a_pod_and_a_process_of_the_node_is_none() {
+fn a_host_network_pod_is_attributed_and_a_node_process_is_not() {
     let rxe = Rxe::new();
     let a = KubePod::new("kube-system", "hostnetwork", A);
     let [server, _client] = pingpong_on(&rxe, &a, &a, "18515");
@@ -158,7 +162,7 @@ fn a_pod_of_the_host_s_network_is_a_pod_and_a_process_of_the_node_is_none() {
 }
 
 #[test]
-fn objects_of_a_process_that_ends_are_gone_and_what_it_sent_stays_the_pod_s() {
+fn objects_of_an_ended_process_disappear_and_its_traffic_remains_attributed() {
     let rxe = Rxe::new();
     let a = KubePod::new("train", "a", A);
     let pair = pingpong(&rxe, &a, &a);
@@ -175,7 +179,7 @@ fn objects_of_a_process_that_ends_are_gone_and_what_it_sent_stays_the_pod_s() {
 }
 
 #[test]
-fn gids_of_macvlan_and_ipvlan_pods_are_theirs() {
+fn gids_of_macvlan_and_ipvlan_pods_are_attributed_to_them() {
     let machine = LabMachine::shared();
     let pods = [KubePod::new("train", "mac", A), KubePod::new("train", "ip", B)];
     let spaces = [machine.node.pod("mac"), machine.node.pod("ip")];
@@ -191,7 +195,7 @@ fn gids_of_macvlan_and_ipvlan_pods_are_theirs() {
         assert!(own >= 1.0);
         assert!(
             own < scrape.number("rdma_port_gid_entries", &[("device", device)]),
-            "the node's own are not"
+            "GIDs of the host are not counted"
         );
         assert_eq!(scrape.value("rdma_port_gid_capacity", &[("device", device)]), "255");
         assert_eq!(scrape.value("rdma_resource_limit", &[("device", device), ("resource", "gid")]), "255");
@@ -199,9 +203,9 @@ fn gids_of_macvlan_and_ipvlan_pods_are_theirs() {
 }
 
 #[test]
-fn the_rdma_cgroup_controller_is_read_where_it_is_switched_on() {
+fn the_rdma_cgroup_controller_is_read_where_it_is_enabled() {
     let rxe = Rxe::new();
-    switch_cgroups_on();
+    enable_rdma_cgroups();
     let a = KubePod::new("train", "a", A);
     let _pair = pingpong(&rxe, &a, &a);
     let scrape = daemon(&rxe.machine).scrape();
@@ -210,7 +214,7 @@ fn the_rdma_cgroup_controller_is_read_where_it_is_switched_on() {
     assert!(scrape.number("rdma_pod_cgroup_objects", &labels) >= 8.0, "PD, CQ, MR and QP, twice");
 }
 
-pub(super) fn switch_cgroups_on() {
+pub(super) fn enable_rdma_cgroups() {
     for dir in ["/sys/fs/cgroup", "/sys/fs/cgroup/kubepods.slice"] {
         fs::create_dir_all(dir).unwrap();
         fs::write(format!("{dir}/cgroup.subtree_control"), "+rdma").unwrap();
@@ -221,7 +225,7 @@ pub(super) fn with<'a>(pod: &'a KubePod, more: &[(&'a str, &'a str)]) -> Vec<(&'
     [&pod.labels()[..], more].concat()
 }
 
-/// A ping-pong between two pods: the server's and the client's.
+/// Starts a ping-pong between two pods, and returns the programs of the server and the client.
 pub(super) fn pingpong(rxe: &Rxe, client: &KubePod, server: &KubePod) -> [RxeProgram; 2] {
     pingpong_on(rxe, client, server, "18515")
 }

@@ -1,8 +1,8 @@
-//! The counters that users of other exporters know by name.
+//! The counters that Spiderpool's exporter also exports, by name.
 
 use silkrail_tests::machine::{LabMachine, SimulatedSetting};
 
-/// Hardware counters.
+/// Hardware counters, in sysfs `ports/1/hw_counters`.
 pub(super) const HARDWARE: [&str; 29] = [
     "rx_write_requests",
     "rx_read_requests",
@@ -35,10 +35,10 @@ pub(super) const HARDWARE: [&str; 29] = [
     "rx_icrc_encapsulated",
 ];
 
-/// Statistics of the link, one for each priority.
+/// Statistics of the link, for each priority: `rx_prio3_pause`.
 pub(super) const PRIORITY: [&str; 4] = ["rx_discards", "tx_discards", "rx_pause", "tx_pause"];
 
-/// RDMA traffic of the function, from the link.
+/// RDMA traffic of the function, in the ethtool statistics of its link.
 pub(super) const TRAFFIC: [&str; 8] = [
     "rx_vport_rdma_unicast_packets",
     "rx_vport_rdma_unicast_bytes",
@@ -50,7 +50,7 @@ pub(super) const TRAFFIC: [&str; 8] = [
     "tx_vport_rdma_multicast_bytes",
 ];
 
-/// A setting of a function and what it becomes: metric, priority, value.
+/// A simulated counter of a function, and the metric, priority and value that it is exported as.
 pub(super) struct CounterCase {
     pub(super) metric: &'static str,
     pub(super) priority: Option<&'static str>,
@@ -58,14 +58,14 @@ pub(super) struct CounterCase {
     setting: String,
 }
 
-/// A row for every name, each with a value of its own, all of them more than `above`.
+/// Returns a row for each counter, with distinct values greater than `above`.
 pub(super) fn rows(above: u64) -> Vec<CounterCase> {
     let hardware = HARDWARE.map(|metric| (metric, None, format!("counters/{metric}")));
     let traffic = TRAFFIC.map(|metric| (metric, None, format!("ethtool/{metric}")));
     let priority = PRIORITY.into_iter().flat_map(|metric| {
         ["0", "3", "7"].map(|number| {
-            let (way, what) = metric.split_once('_').unwrap();
-            (metric, Some(number), format!("ethtool/{way}_prio{number}_{what}"))
+            let (direction, name) = metric.split_once('_').unwrap();
+            (metric, Some(number), format!("ethtool/{direction}_prio{number}_{name}"))
         })
     });
     let all = hardware.into_iter().chain(traffic).chain(priority);

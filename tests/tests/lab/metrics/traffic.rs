@@ -1,4 +1,4 @@
-//! A known number of messages.
+//! Counters of a known number of messages.
 
 use std::fs;
 
@@ -8,14 +8,14 @@ use silkrail_tests::{
 };
 use testkit::{Observe, wait_until};
 
-/// What the kernel itself says.
+/// Returns the value of a hardware counter in sysfs.
 fn in_sysfs(counter: &str) -> String {
     let path = format!("/sys/class/infiniband/{DEVICE}/ports/1/hw_counters/{counter}");
     fs::read_to_string(path).unwrap().trim().to_owned()
 }
 
 #[test]
-fn messages_that_were_sent_are_counted_as_the_kernel_counts_them() {
+fn sent_messages_are_counted_as_by_the_kernel() {
     const MESSAGES: f64 = 200.0;
     let rxe = Rxe::new();
     let daemon = Daemon::start(&["--state-dir", rxe.machine.node.state_dir().to_str().unwrap()]);
@@ -25,7 +25,7 @@ fn messages_that_were_sent_are_counted_as_the_kernel_counts_them() {
     let _server = RxeProgram::start("ibv_rc_pingpong", &arguments);
     wait_until("the server listens", || listens(18515));
     rxe.machine.node.run("ibv_rc_pingpong", &[&arguments[..], &["127.0.0.1"]].concat());
-    wait_until("both ends are gone", || rxe.printed("qp").len() == 1);
+    wait_until("both ends have ended", || rxe.printed("qp").len() == 1);
 
     let after = daemon.scrape();
     for counter in ["sent_pkts", "rcvd_pkts", "rdma_sends", "rdma_recvs"] {
