@@ -52,6 +52,8 @@ mod tests {
         let found = findings(|facts| facts.limits[0].bytes = Some(65536));
         assert_eq!((found[0].id, found[0].object.as_str()), ("memlock-limited", "containerd (7)"));
         assert!(found[0].summary.contains("64 KiB"), "{found:?}");
+        let remedy = "set LimitMEMLOCK=infinity in the unit of containerd";
+        assert!(found[0].fix.starts_with(remedy), "{found:?}");
     }
 
     #[test]
