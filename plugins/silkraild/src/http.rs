@@ -29,7 +29,7 @@ use tokio::{
     net::TcpStream,
     select,
     task::yield_now,
-    time::{interval, timeout},
+    time::{interval, sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
 
@@ -49,8 +49,9 @@ const METRICS_CONNECTION_LIMITS: ConnectionLimits =
 const PROBE_CONNECTION_LIMITS: ConnectionLimits =
     ConnectionLimits { all: 16, of_source: 16, unread: 1024 * 1024, former: 0 };
 
-/// Maximum age of a connection. A request in progress is still served; Prometheus then opens a new connection.
-const CONNECTION_MAX_AGE: Duration = Duration::from_secs(60);
+/// Maximum age of a connection. A request in progress is still served; Prometheus then opens a new connection, with the current
+/// TLS configuration. It is several scrape intervals, because each new connection costs a TLS handshake.
+const CONNECTION_MAX_AGE: Duration = Duration::from_secs(10 * 60);
 
 /// Timeout for a request in progress at the end of [`CONNECTION_MAX_AGE`].
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -130,20 +131,23 @@ impl HttpEndpoint {
             async move { answer::to(&request, &service, &connection).await }
         };
         let client = TrackedStream::new(client, connection.clone());
-        match &self.web.current().tls {
-            None => serve_requests(client, answer).await,
+        let (web, replaced) = self.web.for_connection();
+        match &web.tls {
+            None => serve_requests(client, answer, replaced).await,
             Some(tls) => match TlsAcceptor::from(tls.clone()).accept(client).await {
-                Ok(client) => serve_requests(client, answer).await,
+                Ok(client) => serve_requests(client, answer, replaced).await,
                 Err(error) => tracing::debug!("TLS handshake failed: {error}"),
             },
         }
     }
 }
 
-/// Serves the requests of one connection until it is closed, or for [`CONNECTION_MAX_AGE`].
+/// Serves the requests of one connection until it is closed, for [`CONNECTION_MAX_AGE`], or until its web configuration was
+/// replaced: a client whose certificate is no longer accepted must not continue.
 async fn serve_requests<A>(
     client: impl AsyncRead + AsyncWrite + Unpin,
     answer: impl Fn(Request<Incoming>) -> A,
+    replaced: impl Future<Output = ()>,
 ) where
     A: Future<Output = Response<Full<Bytes>>>,
 {
@@ -154,10 +158,13 @@ async fn serve_requests<A>(
     let mut server = http1::Builder::new();
     server.header_read_timeout(None).max_buf_size(MAX_HEADER_BYTES);
     let mut connection = pin!(server.serve_connection(TokioIo::new(client), service));
-    if timeout(CONNECTION_MAX_AGE, connection.as_mut()).await.is_err() {
-        connection.as_mut().graceful_shutdown();
-        let _ = timeout(DRAIN_TIMEOUT, connection).await;
+    select! {
+        _ = connection.as_mut() => return,
+        () = replaced => {}
+        () = sleep(CONNECTION_MAX_AGE) => {}
     }
+    connection.as_mut().graceful_shutdown();
+    let _ = timeout(DRAIN_TIMEOUT, connection).await;
 }
 
 impl ListenerRole {

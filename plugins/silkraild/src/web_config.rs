@@ -10,7 +10,7 @@ use std::{
 use exporter::NodeSnapshot;
 use exposition::{LabelSet, MetricType};
 use serde::{Deserialize, Serialize};
-use tokio::{task::spawn_blocking, time::sleep};
+use tokio::{sync::watch, task::spawn_blocking, time::sleep};
 use webconfig::WebConfig;
 
 /// Interval between reads of the files.
@@ -18,14 +18,19 @@ const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The current web configuration, reloaded by [`WebConfigReloader::reload_periodically`]. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct WebConfigReloader(Arc<Mutex<ReloaderState>>);
+pub(crate) struct WebConfigReloader(Arc<Reloader>);
+
+#[derive(Debug, Default)]
+struct Reloader {
+    current: watch::Sender<Arc<WebConfig>>,
+    state: Mutex<ReloaderState>,
+}
 
 #[derive(Debug, Default)]
 struct ReloaderState {
     /// The argument of `--web.config.file`.
     path: Option<PathBuf>,
-    current: Arc<WebConfig>,
-    /// When `current` was loaded, or was last found valid after an error.
+    /// When the current configuration was loaded, or was last found valid after an error.
     since: Option<SystemTime>,
     /// The error of the last read, if it failed.
     error: Option<String>,
@@ -42,12 +47,23 @@ impl WebConfigReloader {
             tracing::warn!("{}: without tls_server_config passwords are sent in clear text", path.display());
         }
         let (path, since) = (Some(path.to_owned()), Some(SystemTime::now()));
-        Ok(Self(Arc::new(Mutex::new(ReloaderState { path, current, since, error: None }))))
+        let state = Mutex::new(ReloaderState { path, since, error: None });
+        Ok(Self(Arc::new(Reloader { current: watch::Sender::new(current), state })))
     }
 
-    /// Returns the current configuration. The caller uses it for one request, or for the TLS of one connection.
+    /// Returns the current configuration. The caller uses it for one request.
     pub(crate) fn current(&self) -> Arc<WebConfig> {
-        self.state().current.clone()
+        self.0.current.borrow().clone()
+    }
+
+    /// Returns the configuration for one connection, and a future that completes when it has been replaced.
+    pub(crate) fn for_connection(&self) -> (Arc<WebConfig>, impl Future<Output = ()> + use<>) {
+        let mut current = self.0.current.subscribe();
+        let web = current.borrow_and_update().clone();
+        let replaced = async move {
+            let _ = current.changed().await; // the sender lives as long as the process
+        };
+        (web, replaced)
     }
 
     /// Applies changes of the files, forever. An invalid configuration is logged, and the former one stays in use.
@@ -57,7 +73,7 @@ impl WebConfigReloader {
             sleep(RELOAD_INTERVAL).await;
             let file = path.clone();
             let loaded = spawn_blocking(move || WebConfig::load(&file)).await?;
-            self.state().apply_reload(&path, loaded.map_err(|error| error.to_string()));
+            self.apply_reload(&path, loaded.map_err(|error| error.to_string()));
         }
     }
 
@@ -69,7 +85,36 @@ impl WebConfigReloader {
     }
 
     fn state(&self) -> MutexGuard<'_, ReloaderState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn apply_reload(&self, path: &Path, loaded: Result<WebConfig, String>) {
+        let former = self.current();
+        let usable = loaded.and_then(|new| match removed_requirement(&former, &new) {
+            Some(gone) => {
+                Err(format!("{}: {gone} was removed; restart silkraild to disable it", path.display()))
+            }
+            None => Ok(new),
+        });
+        let mut state = self.state();
+        match usable {
+            Ok(new) if new.is_same(&former) => {
+                if state.error.take().is_some() {
+                    state.since = Some(SystemTime::now());
+                    tracing::info!("{}: matches the current web configuration again", path.display());
+                }
+            }
+            Ok(new) => {
+                tracing::info!("{}: loaded a new web configuration", path.display());
+                self.0.current.send_replace(Arc::new(new));
+                (state.since, state.error) = (Some(SystemTime::now()), None);
+            }
+            Err(error) if state.error.as_ref() == Some(&error) => {}
+            Err(error) => {
+                tracing::error!("{error}; the former web configuration stays in use");
+                state.error = Some(error);
+            }
+        }
     }
 }
 
@@ -96,41 +141,10 @@ impl WebConfigStatus {
     }
 }
 
-impl ReloaderState {
-    fn apply_reload(&mut self, path: &Path, loaded: Result<WebConfig, String>) {
-        let usable = loaded.and_then(|new| match self.removed_requirement(&new) {
-            Some(gone) => {
-                Err(format!("{}: {gone} was removed; restart silkraild to disable it", path.display()))
-            }
-            None => Ok(new),
-        });
-        match usable {
-            Ok(new) if new.is_same(&self.current) => {
-                if self.error.take().is_some() {
-                    self.since = Some(SystemTime::now());
-                    tracing::info!("{}: matches the current web configuration again", path.display());
-                }
-            }
-            Ok(new) => {
-                tracing::info!("{}: loaded a new web configuration", path.display());
-                (self.current, self.since, self.error) = (Arc::new(new), Some(SystemTime::now()), None);
-            }
-            Err(error) if self.error.as_ref() == Some(&error) => {}
-            Err(error) => {
-                tracing::error!("{error}; the former web configuration stays in use");
-                self.error = Some(error);
-            }
-        }
-    }
-
-    /// Returns a requirement for clients that `new` removes: the file may have been read while it was being written.
-    fn removed_requirement(&self, new: &WebConfig) -> Option<&'static str> {
-        self.current
-            .client_requirements()
-            .iter()
-            .find(|requirement| !new.client_requirements().contains(requirement))
-            .copied()
-    }
+/// Returns a requirement for clients that `new` removes: the file may have been read while it was being written.
+fn removed_requirement(former: &WebConfig, new: &WebConfig) -> Option<&'static str> {
+    let required = former.client_requirements();
+    required.iter().find(|requirement| !new.client_requirements().contains(requirement)).copied()
 }
 
 #[cfg(test)]
@@ -156,8 +170,7 @@ mod tests {
         write(&users("alice"));
         let web = WebConfigReloader::of(&path).unwrap();
         let alice = web.current();
-        let reload =
-            || web.state().apply_reload(&path, WebConfig::load(&path).map_err(|error| error.to_string()));
+        let reload = || web.apply_reload(&path, WebConfig::load(&path).map_err(|error| error.to_string()));
         for invalid in ["", "{}", "basic_auth_users: {alice: x}\n", "a: b\n"] {
             write(invalid);
             reload();

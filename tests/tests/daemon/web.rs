@@ -263,6 +263,22 @@ fn changes_are_applied_and_an_invalid_configuration_keeps_the_former() {
 }
 
 #[test]
+fn a_new_configuration_ends_the_connections_of_the_former() {
+    let (node, authority) = (DaemonFixture::new(), authority());
+    let daemon = serve(&node, &authority, &users("first", 4));
+    let mut client = TcpStream::connect(daemon.address()).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    // Like Prometheus, it keeps the connection.
+    client.write_all(b"GET /metrics HTTP/1.1\r\nHost: node\r\n\r\n").unwrap();
+    let mut answer = [0; 12];
+    std::io::Read::read_exact(&mut client, &mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 401");
+    authority.write("web.yaml", &users("second", 4));
+    let rest = std::io::Read::read_to_end(&mut client, &mut Vec::new());
+    assert!(rest.is_ok(), "it is still open: {rest:?}");
+}
+
+#[test]
 fn no_change_removes_the_client_certificate_requirement() {
     let (node, authority) = (DaemonFixture::new(), authority());
     let named = format!("{TLS}{VERIFIED}  client_allowed_sans: [prometheus]\n");

@@ -197,7 +197,7 @@ fn the_programs_of_the_units_work_and_have_no_other_permission() {
             "{what}"
         );
         for probe in ["daemon-probe", "check-probe", "governor-probe"] {
-            assert!(!can(probe, what), "{probe}: {what}");
+            assert!(!can(probe, what), "{probe}: {what}: {}", booted.out(probe));
         }
     }
     assert!(can("node-probe", kernel_files[3]), "it binds VFs");

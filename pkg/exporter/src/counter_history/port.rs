@@ -23,6 +23,8 @@ pub(super) struct PortHistory {
     compositions: BTreeMap<(CommonMetric, Option<String>), SumComposition>,
     /// A layout that has sums of another composition, and the same layout without them.
     reduced: Option<(Arc<CounterLayout>, Arc<CounterLayout>)>,
+    /// The last layout whose sums were compared with `compositions`.
+    compared: Option<Arc<CounterLayout>>,
     pub(super) owner: PortUser,
     /// Bytes that could not be attributed to a pod.
     pub(super) unattributed: BTreeMap<Direction, u64>,
@@ -40,6 +42,7 @@ impl PortHistory {
             absent: Vec::new(),
             compositions: BTreeMap::new(),
             reduced: None,
+            compared: None,
             owner: None,
             unattributed: directions(&counter_values.layout).map(|direction| (direction, 0)).collect(),
             seen: true,
@@ -86,8 +89,21 @@ impl PortHistory {
     /// Removes sums with another source or fewer parts than before, which would look like a counter reset. They are exposed
     /// again when their composition is the former one or a better one.
     pub(super) fn drop_changed_sums(&mut self, counter_values: &mut CounterValues) {
+        if self.compared.as_ref().is_none_or(|compared| !Arc::ptr_eq(compared, &counter_values.layout)) {
+            self.compare_sums(&counter_values.layout);
+        }
+        if let Some((_, without)) =
+            self.reduced.as_ref().filter(|(whole, _)| Arc::ptr_eq(whole, &counter_values.layout))
+        {
+            counter_values.layout = without.clone();
+        }
+    }
+
+    /// Updates the best compositions, and sets `reduced` if the layout has sums of another one.
+    fn compare_sums(&mut self, layout: &Arc<CounterLayout>) {
+        self.compared = Some(layout.clone());
         let mut is_changed = false;
-        for sum in &counter_values.layout.sums {
+        for sum in &layout.sums {
             let composition =
                 self.compositions.entry((sum.role, sum.priority.clone())).or_insert(sum.composition());
             if is_better(sum.composition(), *composition) {
@@ -99,17 +115,14 @@ impl PortHistory {
         if !is_changed {
             return;
         }
-        if self.reduced.as_ref().is_none_or(|(whole, _)| !Arc::ptr_eq(whole, &counter_values.layout)) {
+        if self.reduced.as_ref().is_none_or(|(whole, _)| !Arc::ptr_eq(whole, layout)) {
             let as_before = |sum: &CommonSum| {
                 self.compositions
                     .get(&(sum.role, sum.priority.clone()))
                     .is_some_and(|composition| *composition == sum.composition())
             };
-            let without = Arc::new(counter_values.layout.without_sums(as_before));
-            self.reduced = Some((counter_values.layout.clone(), without));
-        }
-        if let Some((_, without)) = &self.reduced {
-            counter_values.layout = without.clone();
+            let without = Arc::new(layout.without_sums(as_before));
+            self.reduced = Some((layout.clone(), without));
         }
     }
 

@@ -27,6 +27,9 @@ pub(super) const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(65);
 /// Timeout of a connection whose client reads no byte of its response.
 pub(super) const SEND_STALL_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Timeout of a response, however steadily its client reads it.
+pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(90);
+
 /// Limits of the connections of one listener.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConnectionLimits {
@@ -58,6 +61,8 @@ struct ConnectionTable {
 struct OpenConnection {
     source: IpAddr,
     activity: ConnectionActivity,
+    /// When the activity began.
+    began: Instant,
     /// When the activity began, or last made progress.
     since: Instant,
     /// Dropped with this entry, which closes the connection.
@@ -123,6 +128,7 @@ impl Connections {
         let open = OpenConnection {
             source,
             activity: ConnectionActivity::Arriving,
+            began: Instant::now(),
             since: Instant::now(),
             _close: close,
         };
@@ -132,7 +138,7 @@ impl Connections {
 
     /// Closes the connections that have exceeded their timeouts.
     pub(super) fn end_overdue(&self) {
-        self.lock().open.retain(|_, open| open.since.elapsed() < open.activity.timeout());
+        self.lock().open.retain(|_, open| !open.is_overdue());
     }
 
     fn lock(&self) -> MutexGuard<'_, ConnectionTable> {
@@ -295,8 +301,14 @@ impl ConnectionTable {
 
 impl OpenConnection {
     fn set(&mut self, activity: ConnectionActivity) {
-        self.activity = activity;
-        self.since = Instant::now();
+        let now = Instant::now();
+        (self.activity, self.began, self.since) = (activity, now, now);
+    }
+
+    fn is_overdue(&self) -> bool {
+        let is_reading = matches!(self.activity, ConnectionActivity::Reading(_));
+        self.since.elapsed() >= self.activity.timeout()
+            || is_reading && self.began.elapsed() >= RESPONSE_TIMEOUT
     }
 
     fn sent(&self) -> Option<PendingBody> {

@@ -1,4 +1,4 @@
-use std::net::Ipv4Addr;
+use std::{future::pending, net::Ipv4Addr};
 
 use hyper::header;
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ async fn a_client_that_reads_slowly_is_disconnected() {
             sleep(Duration::from_secs(1)).await;
         }
     };
-    join!(client_task, serve_requests(ours, |_| respond(100_000, Duration::ZERO)));
+    join!(client_task, serve_requests(ours, |_| respond(100_000, Duration::ZERO), pending()));
     assert!(began.elapsed() >= CONNECTION_MAX_AGE + DRAIN_TIMEOUT);
     // The client could still read what had been sent before.
     assert!(
@@ -38,6 +38,25 @@ async fn a_client_that_reads_slowly_is_disconnected() {
         "{:?}",
         began.elapsed()
     );
+}
+
+/// With TLS, each new connection costs a handshake.
+#[tokio::test(start_paused = true)]
+async fn prometheus_keeps_its_connection_for_several_scrapes_a_minute_apart() {
+    let (mut client, ours) = duplex(4096);
+    let client_task = async {
+        for scrape in 0..9 {
+            client.write_all(REQUEST).await.unwrap();
+            let mut last = [0; 4];
+            while !last.ends_with(b"....") {
+                last.rotate_left(1);
+                last[3] = client.read_u8().await.unwrap_or_else(|error| panic!("scrape {scrape}: {error}"));
+            }
+            sleep(Duration::from_secs(60)).await;
+        }
+        drop(client);
+    };
+    join!(client_task, serve_requests(ours, |_| respond(4, Duration::ZERO), pending()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -50,7 +69,7 @@ async fn a_request_in_progress_at_the_maximum_age_is_still_served() {
         client.read_to_string(&mut text).await.unwrap();
         text
     };
-    let (text, ()) = join!(client_task, serve_requests(ours, |_| respond(1000, late)));
+    let (text, ()) = join!(client_task, serve_requests(ours, |_| respond(1000, late), pending()));
     assert!(text.ends_with(&".".repeat(1000)), "{text}");
 }
 
@@ -76,7 +95,7 @@ async fn a_request_with_endless_headers_is_refused() {
         let _ = client.read_to_string(&mut text).await;
         text
     };
-    let (text, ()) = join!(client_task, serve_requests(ours, |_| respond(1, Duration::ZERO)));
+    let (text, ()) = join!(client_task, serve_requests(ours, |_| respond(1, Duration::ZERO), pending()));
     assert!(text.starts_with("HTTP/1.1 431 "), "{text}");
 }
 
@@ -97,7 +116,7 @@ fn converse(bytes: &[u8]) -> Vec<u8> {
         let (mut client, ours) = duplex(1 << 20);
         client.write_all(bytes).await.unwrap();
         client.shutdown().await.unwrap();
-        serve_requests(ours, parse_request).await;
+        serve_requests(ours, parse_request, pending()).await;
         let mut response = Vec::new();
         client.read_to_end(&mut response).await.unwrap();
         response

@@ -7,12 +7,11 @@
 #![allow(clippy::print_stdout, reason = "the program prints its results")]
 
 mod client;
+mod devices;
 
 use std::{
     env,
     error::Error,
-    fs,
-    os::unix::fs::MetadataExt,
     path::PathBuf,
     process::{Child, Command, ExitCode, Stdio},
     thread::sleep,
@@ -20,7 +19,6 @@ use std::{
 };
 
 use bench::secure::TlsSetup;
-use podmap::{AttachMode, Entry, PodMap};
 use serde_json::json;
 
 use client::{KeptConnection, get};
@@ -29,10 +27,12 @@ use client::{KeptConnection, get};
 const AT_MOST_FLOORS: f64 = 2.0;
 const DEVICES: usize = 256;
 const NAMESPACES: usize = 64;
-/// Limit of `--check`: the maximum ratio of a scrape over TLS, with its handshake, to one without.
+/// Limit of `--check`: the maximum ratio of a scrape as Prometheus makes it over TLS to the same without.
 const AT_MOST_PLAIN: f64 = 1.2;
 const ADDRESS: &str = "127.0.0.1:9879";
 const SECURE: &str = "127.0.0.1:9878";
+/// The port of the first other build.
+const FIRST_OTHER_PORT: u16 = 9880;
 /// Delay between scrapes. silkraild reuses a snapshot that is less than half a second old.
 const PAUSE: Duration = Duration::from_millis(700);
 
@@ -41,6 +41,8 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 struct BenchScrapeArgs {
     daemon: PathBuf,
     floor: PathBuf,
+    /// Other builds of the daemon.
+    against: Vec<PathBuf>,
     rounds: usize,
     json: bool,
     check: bool,
@@ -56,6 +58,8 @@ struct ScrapeTimes {
     gzip: f64,
     /// The same over TLS.
     gzip_secure: f64,
+    /// An uncompressed scrape of each other build.
+    against: Vec<f64>,
     lines: usize,
     bytes: usize,
 }
@@ -74,13 +78,13 @@ fn main() -> ExitCode {
 /// Runs the measurements. Returns whether the check passes, or true without `--check`.
 fn run() -> Result<bool> {
     let options = BenchScrapeArgs::read()?;
-    make_devices()?;
-    move_them_to_pods()?;
+    devices::create()?;
+    devices::move_to_pods()?;
     let all = measure(&options)?;
     // Firmware refuses the error counters of most VFs of mlx5; silkraild does not read them again after the first refusal.
-    set_all("port_counters_refuse", "Y")?;
+    devices::set_all("port_counters_refuse", "Y")?;
     let vfs = measure(&options)?;
-    let holds = vfs.ratio() <= AT_MOST_FLOORS && vfs.secure() <= AT_MOST_PLAIN;
+    let holds = vfs.ratio() <= AT_MOST_FLOORS && vfs.gzip_secure() <= AT_MOST_PLAIN;
     if options.json {
         println!("{}", json!({"all_counters": all.json(), "as_vfs": vfs.json(), "rounds": options.rounds}));
     } else {
@@ -90,10 +94,12 @@ fn run() -> Result<bool> {
             "", "floor", "scrape", "ratio", "by TLS", "ratio", "gzip", "by TLS", "ratio", "lines", "bytes"
         );
         println!("{:<34}{all}", "  every standard counter, by sysfs");
+        all.print_others(&options.against);
         println!(
-            "{:<34}{vfs} (at most {AT_MOST_FLOORS}, {AT_MOST_PLAIN})",
+            "{:<34}{vfs} (at most {AT_MOST_FLOORS}, and {AT_MOST_PLAIN} with gzip)",
             "  as VFs: firmware refuses 13 of 21"
         );
+        vfs.print_others(&options.against);
     }
     Ok(holds || !options.check)
 }
@@ -105,12 +111,15 @@ impl BenchScrapeArgs {
             args.next().ok_or("missing argument: the daemon")?.into(),
             args.next().ok_or("missing argument: the floor program")?.into(),
         );
-        let mut options = Self { daemon, floor, rounds: 30, json: false, check: false };
+        let mut options = Self { daemon, floor, against: Vec::new(), rounds: 30, json: false, check: false };
         while let Some(argument) = args.next() {
             match argument.to_str() {
                 Some("--rounds") => {
                     let rounds = args.next().and_then(|rounds| rounds.to_str()?.parse().ok());
                     options.rounds = rounds.ok_or("--rounds: expected a number")?;
+                }
+                Some("--against") => {
+                    options.against.push(args.next().ok_or("--against: expected a file")?.into());
                 }
                 Some("--json") => options.json = true,
                 Some("--check") => options.check = true,
@@ -119,71 +128,6 @@ impl BenchScrapeArgs {
         }
         Ok(options)
     }
-}
-
-fn tool(program: &str, arguments: &[&str]) -> Result<()> {
-    let status = Command::new(program).args(arguments).stdout(Stdio::null()).status()?;
-    if status.success() { Ok(()) } else { Err(format!("{program} {arguments:?}: {status}").into()) }
-}
-
-fn make_devices() -> Result<()> {
-    tool("rdma", &["system", "set", "netns", "exclusive"])?;
-    tool("lab-vfs", &["7", "eth0", "eth1"])?;
-    set_all("twins", "15")?;
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while devices()?.len() < DEVICES {
-        if Instant::now() > deadline {
-            return Err(format!("expected {DEVICES} devices, got {}", devices()?.len()).into());
-        }
-        sleep(Duration::from_millis(100));
-    }
-    Ok(())
-}
-
-/// Writes a debugfs setting of every simulated device.
-fn set_all(setting: &str, value: &str) -> Result<()> {
-    for device in fs::read_dir("/sys/kernel/debug/rdmasim")? {
-        let file = device?.path().join(setting);
-        if file.exists() {
-            fs::write(file, value)?;
-        }
-    }
-    Ok(())
-}
-
-fn devices() -> Result<Vec<String>> {
-    let entries = fs::read_dir("/sys/class/infiniband")?;
-    let mut names: Vec<_> = entries.flatten().map(|entry| entry.file_name().display().to_string()).collect();
-    names.sort();
-    Ok(names)
-}
-
-/// Moves the devices into the pods, and writes a pod map entry for each pod, as the plugins do.
-fn move_them_to_pods() -> Result<()> {
-    let map = PodMap::below("/run/silkrail".as_ref());
-    let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
-    for (number, devices) in devices()?.chunks(DEVICES / NAMESPACES).enumerate() {
-        let name = format!("pod-{number}");
-        tool("ip", &["netns", "add", &name])?;
-        for device in devices {
-            tool("rdma", &["dev", "set", device, "netns", &name])?;
-        }
-        let attachment = format!("c{number}@net1").parse()?;
-        let mut entry = Entry::new("rdma", format!("c{number}@net1").parse()?);
-        entry.boot_id = boot_id.trim().into();
-        entry.pod = Some(podmap::PodRef {
-            namespace: "bench".into(),
-            name: name.clone(),
-            uid: Some(format!("00000000-0000-4000-8000-{number:012x}")),
-        });
-        entry.container.netns_path = PathBuf::from("/run/netns").join(&name);
-        let meta = fs::metadata(&entry.container.netns_path)?;
-        (entry.container.netns_dev, entry.container.netns_ino) = (meta.dev(), meta.ino());
-        entry.rdma.mode = AttachMode::Exclusive;
-        entry.rdma.ibdev = devices.first().cloned();
-        map.write(&attachment, &entry)?;
-    }
-    Ok(())
 }
 
 /// A running daemon, which is killed on drop.
@@ -223,6 +167,13 @@ fn measure(options: &BenchScrapeArgs) -> Result<ScrapeTimes> {
         BenchDaemon::start(&options.daemon, ADDRESS, None)?,
         BenchDaemon::start(&options.daemon, SECURE, Some(&secure))?,
     ];
+    let others = options.against.iter().zip(FIRST_OTHER_PORT..);
+    let others = others.map(|(program, port)| {
+        let address = format!("127.0.0.1:{port}");
+        Ok((BenchDaemon::start(program, &address, None)?, address))
+    });
+    let others: Vec<(BenchDaemon, String)> = others.collect::<Result<_>>()?;
+    let mut other_times = vec![Vec::new(); others.len()];
     let mut kept = KeptConnection::open(ADDRESS, None)?;
     let mut kept_secure = KeptConnection::open(SECURE, Some(&secure))?;
     let mut times: [Vec<f64>; 5] = Default::default();
@@ -234,6 +185,11 @@ fn measure(options: &BenchScrapeArgs) -> Result<ScrapeTimes> {
         let (time, text) = get(ADDRESS, None)?;
         scrapes.push(time);
         last = text;
+        for ((_, address), times) in others.iter().zip(&mut other_times) {
+            sleep(PAUSE);
+            floor(options)?; // as before a scrape of the first build
+            times.push(get(address, None)?.0);
+        }
         sleep(PAUSE);
         secures.push(get(SECURE, Some(&secure))?.0);
         sleep(PAUSE);
@@ -241,14 +197,15 @@ fn measure(options: &BenchScrapeArgs) -> Result<ScrapeTimes> {
         sleep(PAUSE);
         gzip_secures.push(kept_secure.time_scrape()?);
     }
-    drop(daemons);
+    drop((daemons, others));
     let found = last.matches("\nrdma_device_info{").count();
     if found != DEVICES {
         return Err(format!("expected {DEVICES} devices in a scrape, got {found}").into());
     }
     let lines = last.lines().filter(|line| !line.starts_with('#')).count();
     let [floor, scrape, secure, gzip, gzip_secure] = times.map(median);
-    Ok(ScrapeTimes { floor, scrape, secure, gzip, gzip_secure, lines, bytes: last.len() })
+    let against = other_times.into_iter().map(median).collect();
+    Ok(ScrapeTimes { floor, scrape, secure, gzip, gzip_secure, against, lines, bytes: last.len() })
 }
 
 /// Returns the median of three rounds, since the first includes the start of the program.
@@ -288,11 +245,19 @@ impl ScrapeTimes {
         self.gzip_secure / self.gzip
     }
 
+    /// Prints the times of the other builds.
+    fn print_others(&self, builds: &[PathBuf]) {
+        for (build, time) in builds.iter().zip(&self.against) {
+            let (ratio, factor) = (time / self.floor, time / self.scrape);
+            println!("    {}: {time:.1}, ratio {ratio:.2}, {factor:.2} x this build", build.display());
+        }
+    }
+
     fn json(&self) -> serde_json::Value {
-        let Self { floor, scrape, secure, gzip, gzip_secure, lines, bytes } = self;
+        let Self { floor, scrape, secure, gzip, gzip_secure, against, lines, bytes } = self;
         json!({"floor_ms": floor, "scrape_ms": scrape, "ratio": self.ratio(), "tls_ms": secure,
             "tls_ratio": self.secure(), "gzip_ms": gzip, "gzip_tls_ms": gzip_secure,
-            "gzip_tls_ratio": self.gzip_secure(), "lines": lines, "bytes": bytes})
+            "gzip_tls_ratio": self.gzip_secure(), "against_ms": against, "lines": lines, "bytes": bytes})
     }
 }
 

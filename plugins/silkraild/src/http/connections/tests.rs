@@ -157,3 +157,19 @@ async fn each_activity_has_its_timeout() {
     table.end_overdue();
     assert!(has_ended(&mut idle_end) && has_ended(&mut reader_end) && !has_ended(&mut waiting_end));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_response_that_is_read_too_slowly_ends_its_connection() {
+    let table = Connections::with_limits(LIMITS);
+    let (connection, mut end) = table.register(source(1));
+    connection.on_request();
+    let _text = connection.track_snapshot(1, text(10)).unwrap();
+    let (steady, began) = (Duration::from_secs(1), Instant::now());
+    while !has_ended(&mut end) {
+        connection.on_sent();
+        tokio::time::advance(steady).await;
+        table.end_overdue();
+        assert!(began.elapsed() < Duration::from_secs(100), "it reads a byte each second");
+    }
+    assert!(began.elapsed() >= Duration::from_secs(60), "{:?}", began.elapsed());
+}
