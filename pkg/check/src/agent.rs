@@ -183,7 +183,7 @@ impl<'a> Agent<'a> {
             &self.node.interrupt,
             admit,
         ) {
-            Err(_) if slot.is_closed() => Err(Error::GaveWay { peer: wire.peer().to_string() }),
+            Err(_) if slot.is_closed() => Err(Error::Evicted { peer: wire.peer().to_string() }),
             accepted => accepted.map(|()| wire),
         }
     }

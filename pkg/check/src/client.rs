@@ -83,13 +83,13 @@ impl<'a> Client<'a> {
     ) -> Result<Self, Error> {
         let stream =
             TcpStream::connect_timeout(&agent, CONNECT_TIMEOUT).map_err(|source| match source.kind() {
-                ErrorKind::ConnectionReset => Error::TurnedAway { peer: agent.to_string() },
+                ErrorKind::ConnectionReset => Error::ClosedBeforeGreeting { peer: agent.to_string() },
                 _ => Error::Connect { peer: agent.to_string(), source },
             })?;
         let mut wire = MessageStream::new(stream).map_err(|error| match error {
             // The connection was reset before its address could be read.
             Error::Io { source, .. } if source.kind() == ErrorKind::NotConnected => {
-                Error::TurnedAway { peer: agent.to_string() }
+                Error::ClosedBeforeGreeting { peer: agent.to_string() }
             }
             error => error,
         })?;
@@ -173,7 +173,7 @@ impl<'a> Client<'a> {
                 Err(Error::Unusable {
                     program: "perftest",
                     why: refusal.message.to_string(),
-                    said: String::new(),
+                    output: String::new(),
                 })
             }
             AgentReply::Refused(refusal) => {
@@ -198,10 +198,10 @@ fn record(
     let TestSpec { kind, operation, .. } = request.test;
     let program = operation.program(kind);
     let measurement = perftest::parse(kind, &output.printed).map_err(|why| match why {
-        UnusableOutput::NoMessage => Error::Unanswered { program, said: why.to_string() },
+        UnusableOutput::NoMessage => Error::Unanswered { program, output: why.to_string() },
         why => {
-            let said = output.complaints.lines().map(str::trim).collect::<Vec<_>>().join("; ");
-            Error::Unusable { program, why: why.to_string(), said: plain(&said, 400) }
+            let output = output.complaints.lines().map(str::trim).collect::<Vec<_>>().join("; ");
+            Error::Unusable { program, why: why.to_string(), output: plain(&output, 400) }
         }
     })?;
     let verdict = judge(

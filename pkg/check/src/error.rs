@@ -24,35 +24,35 @@ pub enum Error {
         package: &'static str,
     },
     /// A program exited with an error.
-    #[error("{program} failed ({status}): {said}")]
+    #[error("{program} failed ({status}): {output}")]
     Failed {
         /// The name of the program, for example `ib_write_bw`.
         program: &'static str,
         /// Its exit status, or the signal that killed it.
         status: String,
         /// The last lines of its output.
-        said: String,
+        output: String,
     },
     /// The output of a program contains no usable result.
-    #[error("{program}: no usable result: {why}{}", if said.is_empty() { String::new() } else { format!(" ({said})") })]
+    #[error("{program}: no usable result: {why}{}", if output.is_empty() { String::new() } else { format!(" ({output})") })]
     Unusable {
         /// The name of the program, for example `ib_write_bw`.
         program: &'static str,
         /// What is wrong with the output.
         why: String,
         /// Its error output; may be empty.
-        said: String,
+        output: String,
     },
     /// The two ends connected over TCP, but RDMA packets were not acknowledged.
     #[error(
-        "{program}: {said}; TCP works, but RDMA packets are not acknowledged: is UDP port 4791 (RoCE v2) open between \
+        "{program}: {output}; TCP works, but RDMA packets are not acknowledged: is UDP port 4791 (RoCE v2) open between \
          the nodes, and do both GIDs belong to links that reach each other?"
     )]
     Unanswered {
         /// The name of the program, for example `ib_write_bw`.
         program: &'static str,
         /// Its error output.
-        said: String,
+        output: String,
     },
     /// A wait reached its timeout.
     #[error("{what}: timed out after {seconds} s")]
@@ -73,7 +73,7 @@ pub enum Error {
     },
     /// The connection was closed in favour of a newer one, because there were too many.
     #[error("{peer}: connection closed in favour of a newer one: too many connections")]
-    GaveWay {
+    Evicted {
         /// The IP address of the other end, or its socket address.
         peer: String,
     },
@@ -82,7 +82,7 @@ pub enum Error {
         "{peer} closed the connection immediately: too many connections from this address, or the listener is not \
          `silkrail check serve`; try again in a few seconds"
     )]
-    TurnedAway {
+    ClosedBeforeGreeting {
         /// The IP address of the other end, or its socket address.
         peer: String,
     },
@@ -91,7 +91,7 @@ pub enum Error {
         "{peer} closed the connection during the handshake: a client of another version or without the token, or a \
          port scan"
     )]
-    Left {
+    ClosedDuringHandshake {
         /// The IP address of the other end, or its socket address.
         peer: String,
     },

@@ -148,8 +148,8 @@ impl<'a> LocalEnd<'a> {
         while !running.has_ended()? {
             self.node.interrupt.check()?;
             if Instant::now() >= deadline {
-                let said = running.end()?.said();
-                let what = format!("{} ({said})", self.program.name());
+                let output = running.end()?.output();
+                let what = format!("{} ({output})", self.program.name());
                 return Err(Error::TimedOut { what, seconds: limit.as_secs() });
             }
             thread::sleep(PROGRAM_POLL_INTERVAL);

@@ -55,7 +55,7 @@ impl<K: ChildLinkKind> ChildLinkConf<K> {
         let master = match fields.text("master")? {
             Some(name) => Some(
                 name.parse()
-                    .map_err(|why| fields.wrong("master", "a link name", format!("{name:?} ({why})")))?,
+                    .map_err(|why| fields.invalid("master", "a link name", format!("{name:?} ({why})")))?,
             ),
             None => chained.as_ref().map(only_interface).transpose()?,
         };
@@ -116,7 +116,7 @@ fn rdma(common: &CallContext<'_>) -> Result<SharedRdmaRequirement, Error> {
         None => DEFAULT_GID_TIMEOUT,
         Some(ms) => match u32::try_from(ms) {
             Ok(ms) if (1..=100_000).contains(&ms) => Duration::from_millis(ms.into()),
-            _ => return Err(rdma.wrong("timeoutMs", "milliseconds from 1 to 100000", ms)),
+            _ => return Err(rdma.invalid("timeoutMs", "milliseconds from 1 to 100000", ms)),
         },
     };
     Ok(SharedRdmaRequirement::Required(timeout))

@@ -40,7 +40,7 @@ impl<'a> ConfObject<'a> {
     /// If the value is not a string.
     pub fn text(&self, key: &str) -> Result<Option<&'a str>, Error> {
         let Some(value) = self.value(key) else { return Ok(None) };
-        let text = value.as_str().ok_or_else(|| self.wrong(key, "a string", value))?;
+        let text = value.as_str().ok_or_else(|| self.invalid(key, "a string", value))?;
         Ok((!text.is_empty()).then_some(text))
     }
 
@@ -50,7 +50,7 @@ impl<'a> ConfObject<'a> {
     /// If the value is not an integer.
     pub fn integer(&self, key: &str) -> Result<Option<i64>, Error> {
         let Some(value) = self.value(key) else { return Ok(None) };
-        value.as_i64().map(Some).ok_or_else(|| self.wrong(key, "an integer", value))
+        value.as_i64().map(Some).ok_or_else(|| self.invalid(key, "an integer", value))
     }
 
     /// Returns the Boolean at `key`.
@@ -59,7 +59,7 @@ impl<'a> ConfObject<'a> {
     /// If the value is not a Boolean.
     pub fn flag(&self, key: &str) -> Result<Option<bool>, Error> {
         let Some(value) = self.value(key) else { return Ok(None) };
-        value.as_bool().map(Some).ok_or_else(|| self.wrong(key, "true or false", value))
+        value.as_bool().map(Some).ok_or_else(|| self.invalid(key, "true or false", value))
     }
 
     /// Returns the strings of the list at `key`; an empty list if `key` is absent.
@@ -71,7 +71,7 @@ impl<'a> ConfObject<'a> {
         let texts: Option<Vec<String>> = value
             .as_array()
             .and_then(|list| list.iter().map(|item| item.as_str().map(str::to_owned)).collect());
-        texts.ok_or_else(|| self.wrong(key, "a list of strings", value))
+        texts.ok_or_else(|| self.invalid(key, "a list of strings", value))
     }
 
     /// Returns the list at `key`; an empty list if `key` is absent.
@@ -80,7 +80,7 @@ impl<'a> ConfObject<'a> {
     /// If the value is not a list.
     pub fn list(&self, key: &str) -> Result<&'a [Value], Error> {
         let Some(value) = self.value(key) else { return Ok(&[]) };
-        value.as_array().map(Vec::as_slice).ok_or_else(|| self.wrong(key, "a list", value))
+        value.as_array().map(Vec::as_slice).ok_or_else(|| self.invalid(key, "a list", value))
     }
 
     /// Returns the object at `key`.
@@ -89,12 +89,12 @@ impl<'a> ConfObject<'a> {
     /// If the value is not an object.
     pub fn object(&self, key: &str) -> Result<Option<ConfObject<'a>>, Error> {
         let Some(value) = self.value(key) else { return Ok(None) };
-        let object = value.as_object().ok_or_else(|| self.wrong(key, "an object", value))?;
+        let object = value.as_object().ok_or_else(|| self.invalid(key, "an object", value))?;
         Ok(Some(ConfObject::new(object, self.path(key))))
     }
 
     /// Returns the error `<key path>: expected <expected>, found <found>`.
-    pub fn wrong(&self, key: &str, expected: &str, found: impl std::fmt::Display) -> Error {
+    pub fn invalid(&self, key: &str, expected: &str, found: impl std::fmt::Display) -> Error {
         Error::config(format!("{}: expected {expected}, found {found}", self.path(key)))
     }
 

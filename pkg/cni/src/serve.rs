@@ -169,7 +169,7 @@ fn valid_attachments(fields: &ConfObject<'_>) -> Result<Vec<Attachment>, Error> 
         for item in fields.list(key)? {
             valid.push(
                 attachment(item)
-                    .ok_or_else(|| fields.wrong(key, "objects with containerID and ifname", item))?,
+                    .ok_or_else(|| fields.invalid(key, "objects with containerID and ifname", item))?,
             );
         }
     }

@@ -73,8 +73,8 @@ impl HostRoot {
 
     pub(crate) fn value<T: FromStr>(&self, path: impl AsRef<Path>) -> Known<T> {
         match self.text(&path) {
-            Known::Is(text) => match text.parse() {
-                Ok(value) => Known::Is(value),
+            Known::Value(text) => match text.parse() {
+                Ok(value) => Known::Value(value),
                 Err(_) => {
                     let path = self.path(path);
                     self.note_unexamined(
@@ -119,7 +119,7 @@ impl HostRoot {
 
     fn read_or_note<T>(&self, path: &Path, result: io::Result<T>) -> Known<T> {
         match result {
-            Ok(value) => Known::Is(value),
+            Ok(value) => Known::Value(value),
             Err(error) if is_absent(&error) => Known::Absent,
             Err(error) => {
                 self.note_unexamined(self.shown(path), error);

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Known<T> {
     /// The value was read.
-    Is(T),
+    Value(T),
     /// The file or attribute does not exist.
     #[default]
     Absent,
@@ -18,7 +18,7 @@ impl<T> Known<T> {
     /// Returns the value if it is known.
     pub fn get(&self) -> Option<&T> {
         match self {
-            Self::Is(value) => Some(value),
+            Self::Value(value) => Some(value),
             Self::Absent | Self::Unknown => None,
         }
     }
@@ -30,7 +30,7 @@ impl<T> Known<T> {
 
     pub(crate) fn map<U>(self, to: impl FnOnce(T) -> U) -> Known<U> {
         match self {
-            Self::Is(value) => Known::Is(to(value)),
+            Self::Value(value) => Known::Value(to(value)),
             Self::Absent => Known::Absent,
             Self::Unknown => Known::Unknown,
         }
@@ -38,7 +38,7 @@ impl<T> Known<T> {
 
     pub(crate) fn into_option(self) -> Option<T> {
         match self {
-            Self::Is(value) => Some(value),
+            Self::Value(value) => Some(value),
             Self::Absent | Self::Unknown => None,
         }
     }
@@ -60,7 +60,7 @@ impl<T> Known<Vec<T>> {
 impl<T: Serialize> Serialize for Known<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Is(value) => value.serialize(serializer),
+            Self::Value(value) => value.serialize(serializer),
             Self::Absent => serializer.serialize_none(),
             Self::Unknown => serializer.serialize_str("unknown"),
         }

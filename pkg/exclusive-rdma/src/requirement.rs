@@ -31,7 +31,7 @@ impl ExclusiveRdmaRequirement {
             None => DEFAULT_READY_TIMEOUT,
             Some(ms) => match u32::try_from(ms) {
                 Ok(ms) if (1..=100_000).contains(&ms) => Duration::from_millis(ms.into()),
-                _ => return Err(rdma.wrong("timeoutMs", "milliseconds from 1 to 100000", ms)),
+                _ => return Err(rdma.invalid("timeoutMs", "milliseconds from 1 to 100000", ms)),
             },
         };
         Ok(Self::Ready(timeout))

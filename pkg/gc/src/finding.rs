@@ -40,7 +40,7 @@ pub enum FindingState {
     /// It is listed only, since its owner may still be running.
     Kept,
     /// It was stale and was reverted.
-    TakenBack,
+    Reverted,
     /// It is stale and could not be reverted.
     Left,
 }
@@ -120,7 +120,7 @@ impl StaleFinding {
     }
 
     pub(crate) fn cleaned_up(self) -> Self {
-        Self { verdict: FindingState::TakenBack, ..self }
+        Self { verdict: FindingState::Reverted, ..self }
     }
 
     pub(crate) fn mark_left(&mut self, why: String) {
@@ -135,7 +135,7 @@ impl fmt::Display for FindingState {
             Self::Stale => "stale",
             Self::InProgress => "in progress",
             Self::Kept => "kept",
-            Self::TakenBack => "reverted",
+            Self::Reverted => "reverted",
             Self::Left => "left",
         })
     }

@@ -33,7 +33,7 @@ impl<'a> GcEvidence<'a> {
 pub(crate) fn find(node: &GcNode, evidence: &GcEvidence<'_>) -> Result<Vec<StaleFinding>, Error> {
     let living = &evidence.living;
     let mut found = Vec::new();
-    for named in journals::list(&node.state)?.into_iter().filter(|named| !named.set_aside) {
+    for named in journals::list(&node.state)?.into_iter().filter(|named| !named.is_quarantined) {
         found.extend(journal(named, living));
     }
     for part in [ClaimKind::Rdma, ClaimKind::Vf] {

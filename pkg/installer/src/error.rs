@@ -58,7 +58,7 @@ pub enum Error {
     },
     /// The path of a file exists and is not a regular file.
     #[error("{}: is neither a file nor a symbolic link: remove it; nothing was changed", path.display())]
-    Strange {
+    NotRegular {
         /// The path.
         path: PathBuf,
     },

@@ -21,7 +21,7 @@ impl ExistingFile {
     /// Reads what exists at a path.
     ///
     /// # Errors
-    /// [`Error::Strange`] if it is neither a regular file nor a symbolic link.
+    /// [`Error::NotRegular`] if it is neither a regular file nor a symbolic link.
     pub(crate) fn read(path: &Path) -> Result<Self, Error> {
         let meta = match fs::symlink_metadata(path) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Self::Nothing),
@@ -31,7 +31,7 @@ impl ExistingFile {
             return fs::read_link(path).map(Self::Link).map_err(Error::io("cannot read symbolic link", path));
         }
         if !meta.is_file() {
-            return Err(Error::Strange { path: path.to_owned() });
+            return Err(Error::NotRegular { path: path.to_owned() });
         }
         let content = fs::read(path).map_err(Error::io("cannot read", path))?;
         let sha256 = Sha256::of(&content);
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn a_directory_is_strange_and_a_link_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(matches!(ExistingFile::read(dir.path()), Err(Error::Strange { .. })));
+        assert!(matches!(ExistingFile::read(dir.path()), Err(Error::NotRegular { .. })));
         let link = dir.path().join("macvlan");
         std::os::unix::fs::symlink("cni", &link).unwrap();
         assert_eq!(

@@ -42,7 +42,7 @@ impl InstallTarget {
     /// Compares the existing file with the program and with the record entry in `noted`.
     ///
     /// # Errors
-    /// [`Error::Strange`], or [`Error::Downgrade`] unless `force` is set.
+    /// [`Error::NotRegular`], or [`Error::Downgrade`] unless `force` is set.
     pub(crate) fn step(
         &self,
         program: &SourceProgram,

@@ -101,7 +101,7 @@ impl Installer {
     /// Returns what would be done. Nothing is changed.
     ///
     /// # Errors
-    /// [`Error::Downgrade`], [`Error::Strange`], [`Error::Record`], [`Error::Io`].
+    /// [`Error::Downgrade`], [`Error::NotRegular`], [`Error::Record`], [`Error::Io`].
     pub fn plan(&self) -> Result<Vec<PlannedFile>, Error> {
         Ok(self.steps(&self.store.load()?)?.iter().map(PlannedFile::of).collect())
     }

@@ -32,7 +32,7 @@ pub enum RemovalOutcome {
     /// It did not exist any more, or the former file was restored already.
     Gone,
     /// It was kept, for this reason.
-    Left(String),
+    Kept(String),
 }
 
 /// Removes installed files and restores the files that they replaced. A file that was changed since is kept.
@@ -63,7 +63,7 @@ pub fn uninstall(
     for (path, entry) in &record.files {
         let removal = removal(store, path, entry)?;
         remove_link(store, &removal, entry)?;
-        if matches!(removal.outcome, RemovalOutcome::Left(_)) {
+        if matches!(removal.outcome, RemovalOutcome::Kept(_)) {
             left.insert(path.clone(), entry.clone());
         }
         removals.push(removal);
@@ -98,7 +98,7 @@ fn removal(store: &InstallStore, path: &Path, entry: &InstalledFile) -> Result<R
     let here = store.here(path);
     let outcome = match ExistingFile::read(&here) {
         Ok(existing) => judge(store, &here, &existing, entry),
-        Err(Error::Strange { .. }) => RemovalOutcome::Left("it is not a regular file".into()),
+        Err(Error::NotRegular { .. }) => RemovalOutcome::Kept("it is not a regular file".into()),
         Err(other) => return Err(other),
     };
     Ok(RemovedFile { path: path.to_owned(), outcome })
@@ -114,7 +114,7 @@ fn judge(
     match (existing, &entry.origin) {
         (ExistingFile::Nothing, None) => RemovalOutcome::Gone,
         (ExistingFile::Nothing, Some(_)) if !here.parent().is_some_and(Path::is_dir) => {
-            RemovalOutcome::Left("its directory does not exist, so the former file cannot be restored".into())
+            RemovalOutcome::Kept("its directory does not exist, so the former file cannot be restored".into())
         }
         (ExistingFile::File { sha256, .. }, Some(ReplacedFile::File { sha256: before, .. }))
             if sha256 == before =>
@@ -123,13 +123,13 @@ fn judge(
         }
         (ExistingFile::Link(to), Some(ReplacedFile::Link { target })) if to == target => RemovalOutcome::Gone,
         (ExistingFile::File { .. } | ExistingFile::Link(_), _) if !is_ours => {
-            RemovalOutcome::Left("it was changed after the installation: remove it manually".into())
+            RemovalOutcome::Kept("it was changed after the installation: remove it manually".into())
         }
         (_, None) => RemovalOutcome::Removed,
         (_, Some(ReplacedFile::Link { .. })) => RemovalOutcome::Restored,
         (_, Some(ReplacedFile::File { sha256, .. })) => match store.read_backup(sha256) {
             Ok(_) => RemovalOutcome::Restored,
-            Err(why) => RemovalOutcome::Left(format!("the former file cannot be restored: {why}")),
+            Err(why) => RemovalOutcome::Kept(format!("the former file cannot be restored: {why}")),
         },
     }
 }
@@ -244,7 +244,7 @@ mod tests {
         program(&bin(&dir, "macvlan"), "echo go 2");
         let outcomes = run(&dir, false, false).unwrap();
         assert!(
-            matches!(&outcomes[1], RemovalOutcome::Left(why) if why.contains("changed after the installation")),
+            matches!(&outcomes[1], RemovalOutcome::Kept(why) if why.contains("changed after the installation")),
             "{outcomes:?}"
         );
         assert_eq!(fs::read_to_string(bin(&dir, "macvlan")).unwrap(), "#!/bin/sh\necho go 2\n");
@@ -262,7 +262,7 @@ mod tests {
         }
         let outcomes = run(&dir, false, false).unwrap();
         assert!(
-            matches!(&outcomes[1], RemovalOutcome::Left(why) if why.contains("cannot be restored")),
+            matches!(&outcomes[1], RemovalOutcome::Kept(why) if why.contains("cannot be restored")),
             "{outcomes:?}"
         );
         assert!(bin(&dir, "macvlan").exists());

@@ -16,10 +16,10 @@ pub enum Error {
         head: Box<JournalHeader>,
     },
     /// The file could not be parsed and was quarantined.
-    #[error("{why}; moved to {}", aside.display())]
-    SetAside {
+    #[error("{why}; moved to {}", quarantine.display())]
+    Quarantined {
         /// The new path, for example `NAME.bad`.
-        aside: PathBuf,
+        quarantine: PathBuf,
         /// The former path and why it could not be parsed.
         why: String,
     },

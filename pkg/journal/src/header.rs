@@ -41,7 +41,7 @@ impl JournalHeader {
         let bytes = match statefile::read(path) {
             Ok(Some(bytes)) => bytes,
             // A directory or a link in its place is not a journal; the caller continues with the others.
-            Ok(None) | Err(statefile::Error::Strange { .. }) => return Ok(None),
+            Ok(None) | Err(statefile::Error::NotRegular { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();

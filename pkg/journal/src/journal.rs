@@ -42,13 +42,13 @@ impl<C: Change> Journal<C> {
     /// lock.
     ///
     /// # Errors
-    /// [`Error::SetAside`] if the file could not be parsed: it is quarantined then.
+    /// [`Error::Quarantined`] if the file could not be parsed: it is quarantined then.
     pub fn open(path: &Path, deadline: Instant) -> Result<Option<Self>, Error> {
         loop {
             let mut file = match statefile::open(path) {
                 Ok(Some(file)) => file,
                 Ok(None) => return Ok(None),
-                Err(error @ statefile::Error::Strange { .. }) => {
+                Err(error @ statefile::Error::NotRegular { .. }) => {
                     return Err(quarantine(path, error.to_string()));
                 }
                 Err(error) => return Err(error.into()),
@@ -222,7 +222,7 @@ impl<C: Change> Journal<C> {
 /// Quarantines a journal that cannot be parsed and returns the error to report.
 fn quarantine(path: &Path, why: String) -> Error {
     match statefile::quarantine(path) {
-        Ok(aside) => Error::SetAside { aside, why },
+        Ok(quarantine) => Error::Quarantined { quarantine, why },
         Err(error) => error.into(),
     }
 }

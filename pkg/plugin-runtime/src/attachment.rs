@@ -112,7 +112,7 @@ pub fn find_holder(
     netns: NetNsId,
 ) -> Result<Option<Attachment>, Error> {
     let ours = |named: &JournalFile| {
-        named.plugin == plugin && named.attachment.ifname == *ifname && !named.set_aside
+        named.plugin == plugin && named.attachment.ifname == *ifname && !named.is_quarantined
     };
     for named in journals::list(&node.state)?.into_iter().filter(ours) {
         let Some(head) = JournalHeader::read(&named.path)? else { continue };
@@ -214,7 +214,7 @@ pub fn gc<C: NodeChange>(
 /// If they cannot be listed or read. Callers must not treat that as none, and release what is in use.
 pub fn of_network(node: &Node, plugin: &str, network: &str) -> Result<Vec<Attachment>, Error> {
     let mut found = Vec::new();
-    let ours = |journal: &JournalFile| journal.plugin == plugin && !journal.set_aside;
+    let ours = |journal: &JournalFile| journal.plugin == plugin && !journal.is_quarantined;
     for JournalFile { path, attachment, .. } in journals::list(&node.state)?.into_iter().filter(ours) {
         // The network of a journal never changes, so those of other networks are neither locked nor quarantined.
         if JournalHeader::read(&path)?.is_some_and(|head| head.network == network) {
@@ -242,7 +242,7 @@ fn gc_one<C: NodeChange>(
 fn open<C: NodeChange>(node: &Node, path: &Path) -> Result<Option<Journal<C>>, Error> {
     let deadline = node.budget.until("another call about the attachment", JOURNAL_LOCK_TIMEOUT);
     match Journal::open(path, deadline.at()) {
-        Err(error @ journal::Error::SetAside { .. }) => {
+        Err(error @ journal::Error::Quarantined { .. }) => {
             warn!(%error, "cannot read a journal");
             Ok(None)
         }

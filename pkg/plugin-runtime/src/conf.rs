@@ -18,7 +18,7 @@ pub fn state_dir(common: &CallContext<'_>) -> Result<StateDir, Error> {
     if plain {
         Ok(StateDir::at(path))
     } else {
-        Err(fields.wrong("stateDir", "an absolute path without ..", format!("{text:?}")))
+        Err(fields.invalid("stateDir", "an absolute path without ..", format!("{text:?}")))
     }
 }
 

@@ -66,7 +66,7 @@ pub fn configure(common: &CallContext<'_>, context: String) -> Result<(), Error>
             warn!(path, "logFile is not below {LOGS}: logging to standard error");
             None
         }
-        Some(path) => return Err(fields.wrong("logFile", "an absolute path", format!("{path:?}"))),
+        Some(path) => return Err(fields.invalid("logFile", "an absolute path", format!("{path:?}"))),
         None => None,
     };
     change(|settings| {

@@ -62,7 +62,8 @@ pub fn read(node: &Node, attachment: &Attachment) -> Result<Option<Entry>, Error
     let map = node.state.podmap();
     match map.read(attachment) {
         Err(
-            error @ (podmap::Error::Malformed { .. } | podmap::Error::File(statefile::Error::Strange { .. })),
+            error @ (podmap::Error::Malformed { .. }
+            | podmap::Error::File(statefile::Error::NotRegular { .. })),
         ) => {
             let file = map.quarantine(attachment)?;
             warn!(%error, file = %file.display(), "an entry of the pod map cannot be read and was quarantined");

@@ -286,7 +286,7 @@ fn read(
 fn read_claim(path: &Path) -> Result<Option<Result<DeviceClaim, String>>, Error> {
     match statefile::read(path) {
         Ok(bytes) => Ok(bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()))),
-        Err(error @ statefile::Error::Strange { .. }) => Ok(Some(Err(error.to_string()))),
+        Err(error @ statefile::Error::NotRegular { .. }) => Ok(Some(Err(error.to_string()))),
         Err(error) => Err(error.into()),
     }
 }

@@ -16,7 +16,7 @@ pub struct JournalFile {
     /// The plugin that wrote it, for example `sriov`.
     pub plugin: String,
     /// Whether the file is quarantined, because it could not be parsed.
-    pub set_aside: bool,
+    pub is_quarantined: bool,
 }
 
 impl JournalFile {
@@ -25,8 +25,8 @@ impl JournalFile {
         let former = statefile::original_name(name);
         let (attachment, plugin) = former.unwrap_or(name).strip_suffix(".journal")?.rsplit_once('.')?;
         let (attachment, plugin) = (attachment.parse().ok()?, plugin.to_owned());
-        let set_aside = former.is_some();
-        Some(Self { path, attachment, plugin, set_aside })
+        let is_quarantined = former.is_some();
+        Some(Self { path, attachment, plugin, is_quarantined })
     }
 }
 
@@ -96,10 +96,10 @@ mod tests {
             (journal.attachment.to_string().as_str(), journal.plugin.as_str()),
             ("c0ffee@net1.5", "silkrail-ipam")
         );
-        assert!(!journal.set_aside);
+        assert!(!journal.is_quarantined);
         for quarantined in ["c@n.sriov.journal.bad", "c@n.sriov.journal.bad.12"] {
             let journal = named(quarantined).unwrap();
-            assert_eq!((journal.plugin.as_str(), journal.set_aside), ("sriov", true));
+            assert_eq!((journal.plugin.as_str(), journal.is_quarantined), ("sriov", true));
         }
         for other in ["c@n.sriov", "sriov.journal", "c.sriov.journal", "c@n.journal", "c@n.sriov.journal.old"]
         {

@@ -41,7 +41,7 @@ pub enum Error {
     },
     /// The path is a symbolic link, a directory or a pipe, which this crate never creates.
     #[error("{}: not a regular file", path.display())]
-    Strange {
+    NotRegular {
         /// The path.
         path: PathBuf,
     },

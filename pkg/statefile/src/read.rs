@@ -30,14 +30,14 @@ pub struct StateFileContent {
 /// Opens a state file for reading and appending; `None` if it does not exist.
 ///
 /// # Errors
-/// [`Error::Strange`] if it is not a regular file; [`Error::Io`].
+/// [`Error::NotRegular`] if it is not a regular file; [`Error::Io`].
 pub fn open(path: &Path) -> Result<Option<File>, Error> {
     open_with(OpenOptions::new().read(true).append(true), path, "open")
 }
 
 /// Opens a file without following a symbolic link, and without blocking on a pipe.
 fn open_with(options: &mut OpenOptions, path: &Path, operation: &'static str) -> Result<Option<File>, Error> {
-    let strange = || Error::Strange { path: path.to_owned() };
+    let strange = || Error::NotRegular { path: path.to_owned() };
     let failed = |source| Error::Io { operation, path: path.to_owned(), source };
     match options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC).open(path) {
         Ok(file) if file.metadata().map_err(failed)?.is_file() => Ok(Some(file)),
@@ -54,7 +54,7 @@ fn open_with(options: &mut OpenOptions, path: &Path, operation: &'static str) ->
 /// Reads a state file; `None` if it does not exist.
 ///
 /// # Errors
-/// [`Error::Strange`] if it is not a regular file; [`Error::Io`].
+/// [`Error::NotRegular`] if it is not a regular file; [`Error::Io`].
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     let failed = |source| Error::Io { operation: "read", path: path.to_owned(), source };
     let Some(file) = open_with(OpenOptions::new().read(true), path, "read")? else { return Ok(None) };
@@ -151,8 +151,8 @@ mod tests {
         for (number, make) in makes.iter().enumerate() {
             let path = dir.path().join(number.to_string());
             make(&path);
-            assert!(matches!(read(&path), Err(Error::Strange { .. })), "{number}");
-            assert!(matches!(open(&path), Err(Error::Strange { .. })), "{number}");
+            assert!(matches!(read(&path), Err(Error::NotRegular { .. })), "{number}");
+            assert!(matches!(open(&path), Err(Error::NotRegular { .. })), "{number}");
             quarantine(&path).unwrap();
             assert!(path.symlink_metadata().is_err(), "{number}");
             assert_eq!(fs::read(&precious).unwrap(), b"precious");

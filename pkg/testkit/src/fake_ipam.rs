@@ -59,9 +59,9 @@ impl FakeIpam {
     }
 
     /// Installs an executable whose ADD prints this result.
-    pub fn giving(node: &TestNode, result: &Value) -> Self {
+    pub fn returning(node: &TestNode, result: &Value) -> Self {
         let ipam = Self::install(node, "fake");
-        ipam.answers("ADD", result);
+        ipam.set_result("ADD", result);
         ipam
     }
 
@@ -79,7 +79,7 @@ impl FakeIpam {
     ///
     /// # Panics
     /// If it cannot be written.
-    pub fn answers(&self, verb: &str, result: &Value) {
+    pub fn set_result(&self, verb: &str, result: &Value) {
         fs::write(self.data(&format!("{verb}.stdout")), result.to_string()).unwrap();
     }
 
@@ -88,7 +88,7 @@ impl FakeIpam {
     /// # Panics
     /// If it cannot be written.
     pub fn fails(&self, verb: &str, code: u64, msg: &str) {
-        self.answers(verb, &json!({"cniVersion": "1.1.0", "code": code, "msg": msg}));
+        self.set_result(verb, &json!({"cniVersion": "1.1.0", "code": code, "msg": msg}));
         fs::write(self.data(&format!("{verb}.fails")), "").unwrap();
     }
 
@@ -111,23 +111,23 @@ impl FakeIpam {
     ///
     /// # Panics
     /// If it cannot be written.
-    pub fn takes(&self, seconds: f32) {
+    pub fn delay(&self, seconds: f32) {
         fs::write(self.data("sleep"), seconds.to_string()).unwrap();
     }
 
-    /// Makes every call wait until [`FakeIpam::lets_go`], for a minute at most.
+    /// Makes every call wait until [`FakeIpam::unblock`], for a minute at most.
     ///
     /// # Panics
     /// If it cannot be written.
-    pub fn holds(&self) {
+    pub fn block(&self) {
         fs::write(self.data("held"), "").unwrap();
     }
 
     /// Makes the waiting calls continue, and later ones not wait.
     ///
     /// # Panics
-    /// Without a previous [`FakeIpam::holds`].
-    pub fn lets_go(&self) {
+    /// Without a previous [`FakeIpam::block`].
+    pub fn unblock(&self) {
         fs::remove_file(self.data("held")).unwrap();
     }
 

@@ -131,8 +131,8 @@ impl OwnerCache {
                 OwnerState::Read(above.map(|reference| NamespacedOwnerRef { namespace, reference }))
             }
             Err(failure) => {
-                let RetryPolicy { longest_refusal, longest_pause, .. } = self.retry_policy;
-                let longest = if failure.is_definite() { longest_refusal } else { longest_pause };
+                let RetryPolicy { max_refusal_delay, max_delay, .. } = self.retry_policy;
+                let longest = if failure.is_definite() { max_refusal_delay } else { max_delay };
                 OwnerState::Failed(failure, now + object.backoff.next(longest))
             }
         };
@@ -245,7 +245,7 @@ impl CachedOwner {
             name: reference.name.clone(),
         };
         let state = if is_node { OwnerState::Read(None) } else { OwnerState::Untried };
-        let backoff = Backoff::starting_with(retry_policy.first_pause);
+        let backoff = Backoff::starting_with(retry_policy.initial_delay);
         Self { workload: Arc::new(workload), backoff, is_requested: false, state }
     }
 }

@@ -41,7 +41,8 @@ fn spawn_fetches(
         let Some(owner) = cache.next(Instant::now()) else { break };
         let shared = shared.clone();
         requests.spawn(async move {
-            let lookup = fetch_owner(&shared.client, &shared.kinds, &owner, shared.retry_policy.answer).await;
+            let lookup =
+                fetch_owner(&shared.client, &shared.kinds, &owner, shared.retry_policy.request_timeout).await;
             (owner, lookup)
         });
     }

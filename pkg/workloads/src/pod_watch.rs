@@ -38,7 +38,7 @@ pub(crate) async fn watch_pods(shared: &WatcherShared) {
                 shared.set_watch_failure(Some(failure));
             }
         }
-        sleep(watch.backoff.next(shared.retry_policy.longest_pause)).await;
+        sleep(watch.backoff.next(shared.retry_policy.max_delay)).await;
     }
 }
 
@@ -59,7 +59,7 @@ impl<'a> PodWatch<'a> {
             pods: Api::all_with(shared.client.clone(), &ApiResource::from_gvk_with_plural(&kind, "pods")),
             selector: format!("spec.nodeName={}", shared.node),
             version: None,
-            backoff: Backoff::starting_with(shared.retry_policy.first_pause),
+            backoff: Backoff::starting_with(shared.retry_policy.initial_delay),
         }
     }
 
@@ -118,7 +118,7 @@ impl<'a> PodWatch<'a> {
     }
 
     async fn with_timeout<T>(&self, answer: impl Future<Output = kube::Result<T>>) -> Result<T, ApiError> {
-        let within = self.shared.retry_policy.answer;
+        let within = self.shared.retry_policy.request_timeout;
         timeout(within, quietly(answer)).await.map_err(|_| ApiError::Timeout(within))?.map_err(ApiError::from)
     }
 }

@@ -6,22 +6,22 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy)]
 pub struct RetryPolicy {
     /// Timeout of a request.
-    pub answer: Duration,
+    pub request_timeout: Duration,
     /// Delay after the first failure. It doubles with each further failure.
-    pub first_pause: Duration,
+    pub initial_delay: Duration,
     /// Maximum delay after a temporary failure.
-    pub longest_pause: Duration,
+    pub max_delay: Duration,
     /// Maximum delay after a definite failure: access is denied, or the owner does not exist.
-    pub longest_refusal: Duration,
+    pub max_refusal_delay: Duration,
 }
 
 impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
-            answer: Duration::from_secs(15),
-            first_pause: Duration::from_secs(1),
-            longest_pause: Duration::from_secs(60),
-            longest_refusal: Duration::from_secs(3600),
+            request_timeout: Duration::from_secs(15),
+            initial_delay: Duration::from_secs(1),
+            max_delay: Duration::from_secs(60),
+            max_refusal_delay: Duration::from_secs(3600),
         }
     }
 }

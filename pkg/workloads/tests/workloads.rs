@@ -297,8 +297,10 @@ async fn a_request_that_hangs_delays_no_other() {
     server.fault("apis/slow.io/v1/namespaces", Some(ApiFault::Hang));
     server.put_pod(NODE, "slow", "s", owner("slow.io/v1", "Slow", "slow", "s"));
     // With this timeout the test would end before the request.
-    let owners =
-        watch_with(&server.listen().await, RetryPolicy { answer: Duration::from_secs(3600), ..RETRY_POLICY });
+    let owners = watch_with(
+        &server.listen().await,
+        RetryPolicy { request_timeout: Duration::from_secs(3600), ..RETRY_POLICY },
+    );
     until_owner(&owners, &pod("web-1-x", None), "apps/v1 Deployment ml/web").await;
     assert_eq!(owner_text(&owners, &pod("slow", None)), "");
     let owners = watch(&server.listen().await);

@@ -80,7 +80,7 @@ pub(crate) enum CommandError {
     #[error(
         "cannot determine the path of this program: {0}; specify the directory of the executables with --from"
     )]
-    WhereAmI(#[source] io::Error),
+    CurrentExe(#[source] io::Error),
     #[error("cannot write {}: {source}", path.display())]
     ManPage { path: PathBuf, source: io::Error },
     #[error(transparent)]
@@ -164,7 +164,7 @@ impl CommandError {
             | Self::Apply(_)
             | Self::StateFile(_)
             | Self::Install(_)
-            | Self::WhereAmI(_)
+            | Self::CurrentExe(_)
             | Self::ManPage { .. }
             | Self::Check(_)
             | Self::Governor(_)

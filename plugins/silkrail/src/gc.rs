@@ -85,7 +85,7 @@ fn leftover(finding: StaleFinding) -> Option<::doctor::StaleResource> {
     let stale = match finding.verdict {
         FindingState::Stale => true,
         FindingState::Kept => false,
-        FindingState::InProgress | FindingState::TakenBack | FindingState::Left => return None,
+        FindingState::InProgress | FindingState::Reverted | FindingState::Left => return None,
     };
     let StaleFinding { what, object, attachment, evidence, .. } = finding;
     Some(::doctor::StaleResource { what: what.to_string(), object, attachment, evidence, stale })
@@ -109,7 +109,7 @@ fn print(findings: &[StaleFinding], out: &mut dyn Write) -> Result<(), CommandEr
             writeln!(out, "left: {} {}: {why}", finding.what, finding.object)?;
         }
     }
-    match (count(FindingState::Stale), count(FindingState::TakenBack), count(FindingState::Left)) {
+    match (count(FindingState::Stale), count(FindingState::Reverted), count(FindingState::Left)) {
         (0, 0, 0) => writeln!(out, "nothing to revert")?,
         (0, reverted, left) => writeln!(out, "{reverted} reverted, {left} left")?,
         (stale, ..) => {

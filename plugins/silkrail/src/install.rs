@@ -167,7 +167,7 @@ impl InstallArgs {
 }
 
 fn beside_this_program() -> Result<PathBuf, CommandError> {
-    let program = env::current_exe().map_err(CommandError::WhereAmI)?;
+    let program = env::current_exe().map_err(CommandError::CurrentExe)?;
     Ok(program.parent().unwrap_or(Path::new("/")).to_owned())
 }
 

@@ -77,7 +77,7 @@ impl UninstallArgs {
         let below = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
         let removals =
             installer::uninstall(&InstallStore::of(root), &below(&self.state_dir), self.force, self.dry_run)?;
-        let left = removals.iter().any(|removal| matches!(removal.outcome, RemovalOutcome::Left(_)));
+        let left = removals.iter().any(|removal| matches!(removal.outcome, RemovalOutcome::Kept(_)));
         let stays = KEPT_PATHS.map(PathBuf::from).into_iter().filter(|path| below(path).exists()).collect();
         let report = UninstallReport {
             dry_run: self.dry_run,
@@ -118,7 +118,7 @@ impl UninstallRow {
             RemovalOutcome::Removed => ("removed", None),
             RemovalOutcome::Restored => ("restored", None),
             RemovalOutcome::Gone => ("gone", None),
-            RemovalOutcome::Left(why) => ("left", Some(why)),
+            RemovalOutcome::Kept(why) => ("left", Some(why)),
         };
         Self { path: removal.path, outcome, why }
     }

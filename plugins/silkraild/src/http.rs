@@ -4,12 +4,12 @@
 //! step of a connection has a timeout, and a response body is in memory once for all clients that read it.
 
 mod admission;
-mod answer;
 mod connections;
 mod fair_queue;
 mod listener;
 mod login_queue;
 mod negotiate;
+mod response;
 mod review_rates;
 mod token_review_queue;
 mod tracked_stream;
@@ -126,16 +126,16 @@ impl HttpEndpoint {
     }
 
     async fn serve_connection(&self, client: TcpStream, connection: Arc<Connection>) {
-        let answer = |request: Request<Incoming>| {
+        let respond = |request: Request<Incoming>| {
             let (service, connection) = (self.clone(), connection.clone());
-            async move { answer::to(&request, &service, &connection).await }
+            async move { response::to(&request, &service, &connection).await }
         };
         let client = TrackedStream::new(client, connection.clone());
         let (web, replaced) = self.web.for_connection();
         match &web.tls {
-            None => serve_requests(client, answer, replaced).await,
+            None => serve_requests(client, respond, replaced).await,
             Some(tls) => match TlsAcceptor::from(tls.clone()).accept(client).await {
-                Ok(client) => serve_requests(client, answer, replaced).await,
+                Ok(client) => serve_requests(client, respond, replaced).await,
                 Err(error) => tracing::debug!("TLS handshake failed: {error}"),
             },
         }
@@ -146,14 +146,14 @@ impl HttpEndpoint {
 /// replaced: a client whose certificate is no longer accepted must not continue.
 async fn serve_requests<A>(
     client: impl AsyncRead + AsyncWrite + Unpin,
-    answer: impl Fn(Request<Incoming>) -> A,
+    respond: impl Fn(Request<Incoming>) -> A,
     replaced: impl Future<Output = ()>,
 ) where
     A: Future<Output = Response<Full<Bytes>>>,
 {
     let service = service_fn(move |request| {
-        let answer = answer(request);
-        async move { Ok::<_, Infallible>(answer.await) }
+        let response = respond(request);
+        async move { Ok::<_, Infallible>(response.await) }
     });
     let mut server = http1::Builder::new();
     server.header_read_timeout(None).max_buf_size(MAX_HEADER_BYTES);

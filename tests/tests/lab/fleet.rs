@@ -220,8 +220,8 @@ fn wait_for(machine: &LabMachine, before: &[String]) -> String {
 fn a_slow_attachment_delays_no_other_of_the_same_pf() {
     let machine = LabMachine::exclusive();
     let (slow_pod, quick_pod) = (machine.node.pod("slow"), machine.node.pod("quick"));
-    let ipam = FakeIpam::giving(&machine.node, &json!({"ips": [{"address": "172.81.0.5/16"}]}));
-    ipam.holds();
+    let ipam = FakeIpam::returning(&machine.node, &json!({"ips": [{"address": "172.81.0.5/16"}]}));
+    ipam.block();
     let slow =
         Chain::new(&machine, &machine.vf("eth0", 0), &slow_pod, json!({"ipam": {"type": "fake"}, "vlan": 7}));
     let slow = slow.sriov().clone().delegates_in(ipam.dir());
@@ -232,7 +232,7 @@ fn a_slow_attachment_delays_no_other_of_the_same_pf() {
         // If these calls waited for the slow one, they would time out.
         quick.add();
         quick.del();
-        ipam.lets_go();
+        ipam.unblock();
         running.join().unwrap().ok();
     });
     slow.del().done();

@@ -104,7 +104,7 @@ fn claims_without_a_journal_are_released_only_after_their_namespace_is_gone() {
     assert_eq!(kept[..2], claims);
     assert!(kept.iter().any(|it| it == "address 172.81.0.100"), "{kept:?}");
     pod.end();
-    let gone = with_state(&machine, "--yes", "taken-back");
+    let gone = with_state(&machine, "--yes", "reverted");
     assert!(claims.iter().all(|claim| gone.contains(claim)), "{gone:?}");
     assert!(machine.node.snapshot().state().is_empty(), "{:?}", machine.node.snapshot().state());
     let next = machine.node.pod("b");

@@ -106,7 +106,7 @@ fn case_062_without_a_master_the_default_route_determines_it() {
 fn case_063_and_064_del_needs_no_master() {
     let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
-    let ipam = FakeIpam::giving(&machine.node, &json!({"ips": [{"address": "10.9.0.2/24"}]}));
+    let ipam = FakeIpam::returning(&machine.node, &json!({"ips": [{"address": "10.9.0.2/24"}]}));
     let call = machine.plugin("ipvlan", &json!({"ipam": {"type": "fake"}})).delegates_in(ipam.dir());
     call.clone().pod(&pod).del().done();
     let inside = call.with("linkInContainer", &json!(true)).pod(&pod);

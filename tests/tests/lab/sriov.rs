@@ -123,8 +123,8 @@ fn case_094_of_two_concurrent_adds_one_succeeds() {
     let before = machine.node.snapshot();
     let vf = machine.vf("eth0", 3);
     let pods = [machine.node.pod("a"), machine.node.pod("b")];
-    let ipam = FakeIpam::giving(&machine.node, &json!({"ips": [{"address": "10.9.0.2/24"}]}));
-    ipam.takes(1.0);
+    let ipam = FakeIpam::returning(&machine.node, &json!({"ips": [{"address": "10.9.0.2/24"}]}));
+    ipam.delay(1.0);
     let calls = [0, 1].map(|i| {
         call(&machine, &vf, &pods[i], json!({"ipam": {"type": "fake"}}))
             .delegates_in(ipam.dir())
@@ -148,13 +148,13 @@ fn case_095_a_slow_del_does_not_affect_the_next_pod() {
     let machine = LabMachine::exclusive();
     let vf = machine.vf("eth0", 4);
     let (first, second) = (machine.node.pod("a"), machine.node.pod("b"));
-    let ipam = FakeIpam::giving(&machine.node, &json!({"ips": [{"address": "10.9.0.2/24"}]}));
+    let ipam = FakeIpam::returning(&machine.node, &json!({"ips": [{"address": "10.9.0.2/24"}]}));
     let old = call(&machine, &vf, &first, json!({"vlan": 1000, "ipam": {"type": "fake"}}))
         .delegates_in(ipam.dir())
         .container("old");
     let new = call(&machine, &vf, &second, json!({"vlan": 1234})).container("new");
     old.add().ok();
-    ipam.takes(2.0);
+    ipam.delay(2.0);
     thread::scope(|scope| {
         let slow = scope.spawn(|| old.del());
         thread::sleep(Duration::from_millis(300));
@@ -187,7 +187,7 @@ fn case_097_an_altname_equal_to_the_interface_name_is_accepted() {
 fn case_103_del_without_state_still_calls_the_ipam_plugin() {
     let machine = LabMachine::exclusive();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
-    let ipam = FakeIpam::giving(&machine.node, &json!({"ips": [{"address": "10.9.0.2/24"}]}));
+    let ipam = FakeIpam::returning(&machine.node, &json!({"ips": [{"address": "10.9.0.2/24"}]}));
     let call = call(&machine, &vf, &pod, json!({"ipam": {"type": "fake"}})).delegates_in(ipam.dir());
     call.del().done();
     assert_eq!(ipam.verbs(), ["DEL"]);
@@ -379,7 +379,7 @@ fn the_addresses_of_a_vf_are_announced_to_its_neighbours() {
     }
     let given: Vec<_> =
         ips.map(|ip| json!({"address": format!("{ip}/{}", if ip.contains(':') { 64 } else { 24 })})).into();
-    let ipam = FakeIpam::giving(&machine.node, &json!({"ips": given}));
+    let ipam = FakeIpam::returning(&machine.node, &json!({"ips": given}));
     let announcing = call(&machine, &vf, &pod, json!({"ipam": {"type": "fake"}})).delegates_in(ipam.dir());
     // The plugin announces the addresses of a VF with a carrier; if the carrier comes later, the kernel announces them.
     let mac = announcing.add().ok()["interfaces"][0]["mac"].clone();

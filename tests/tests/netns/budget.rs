@@ -29,7 +29,7 @@ fn assert_details(refusal: &Refusal, parts: &[&str]) {
 
 /// An IPAM plugin that allocates an address, and a call that may wait for `budget` milliseconds.
 fn with_budget(rail: &RailNode, budget: &str) -> (FakeIpam, Call) {
-    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let ipam = FakeIpam::returning(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let call = rail.with_ipam(&ipam).env("SILKRAIL_BUDGET", budget);
     (ipam, call)
 }
@@ -40,7 +40,7 @@ fn invariant_8_waits_that_exceed_the_budget_end_and_the_error_lists_their_durati
     let before = rail.node.snapshot();
     let (ipam, call) = with_budget(&rail, "2000:2000");
     assert!(rail.with_ipam(&ipam).fault("kill:2").add().was_killed());
-    ipam.takes(LONG);
+    ipam.delay(LONG);
     // The journal of the killed ADD is locked for a while; then its addresses are released slowly.
     let journal = rail.node.state_dir().join("attachments/c0ffee@net1.macvlan.journal");
     let lock = File::open(&journal).unwrap();
@@ -61,7 +61,7 @@ fn invariant_8_waits_that_exceed_the_budget_end_and_the_error_lists_their_durati
         ],
     );
     assert_eq!(ipam.verbs(), ["ADD", "DEL"]);
-    ipam.takes(0.0);
+    ipam.delay(0.0);
     call.del().done();
     rail.node.snapshot().assert_is(&before);
 }
@@ -71,8 +71,8 @@ fn an_ipam_plugin_and_duplicate_address_detection_share_one_budget() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     let (ipam, call) = with_budget(&rail, "1600:8000");
-    ipam.answers("ADD", &json!({"ips": [{"address": "fd00:7::5/64", "gateway": "fd00:7::1"}]}));
-    ipam.takes(0.9);
+    ipam.set_result("ADD", &json!({"ips": [{"address": "fd00:7::5/64", "gateway": "fd00:7::1"}]}));
+    ipam.delay(0.9);
     // Each of the two alone would be within the budget: the kernel takes at least a second.
     let refusal = within_10_s(|| call.add()).error(11);
     refusal.says(&["fd00:7::5", "is still being checked for duplicates after 0."]);
@@ -86,7 +86,7 @@ fn an_add_that_exceeds_its_budget_still_reverts_its_changes() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     let (ipam, call) = with_budget(&rail, "500:8000");
-    ipam.takes(1.5);
+    ipam.delay(1.5);
     let refusal = within_10_s(|| call.add()).error(11);
     refusal.says(&["did not finish its ADD within 0."]);
     assert_details(
@@ -108,11 +108,11 @@ fn a_del_that_exceeds_its_budget_fails_and_the_next_one_finishes() {
     let before = rail.node.snapshot();
     let (ipam, call) = with_budget(&rail, "700");
     rail.with_ipam(&ipam).add().ok();
-    ipam.takes(LONG);
+    ipam.delay(LONG);
     let refusal = within_10_s(|| call.del()).error(11);
     refusal.says(&["failed to revert", "did not finish its DEL within"]);
     assert_details(&refusal, &["the 0.7 s that a DEL may wait are used up", "by: the IPAM plugin 0."]);
-    ipam.takes(0.0);
+    ipam.delay(0.0);
     call.del().done();
     rail.node.snapshot().assert_is(&before);
 }
@@ -123,13 +123,13 @@ fn one_slow_attachment_does_not_use_the_whole_budget_of_a_gc() {
     let (ipam, call) = with_budget(&rail, "2500");
     let add = |id: &str, ifname: &str| rail.with_ipam(&ipam).container(id).ifname(ifname).add().ok();
     add("first", "net1");
-    ipam.answers("ADD", &json!({"ips": [{"address": "10.7.0.6/24"}]}));
+    ipam.set_result("ADD", &json!({"ips": [{"address": "10.7.0.6/24"}]}));
     add("second", "net2");
-    ipam.takes(LONG);
+    ipam.delay(LONG);
     let refusal = within_10_s(|| call.with("cni.dev/valid-attachments", &json!([])).gc()).error(11);
     assert_details(&refusal, &["the 2.5 s that a GC may wait are used up"]);
     assert_eq!(ipam.verbs(), ["ADD", "ADD", "DEL", "DEL", "GC"]);
-    ipam.takes(0.0);
+    ipam.delay(0.0);
     call.with("cni.dev/valid-attachments", &json!([])).gc().done();
     assert!(rail.node.snapshot().state().is_empty());
 }
@@ -139,13 +139,13 @@ fn a_gc_of_many_slow_attachments_makes_progress() {
     let rail = RailNode::new();
     let (ipam, call) = with_budget(&rail, "3000");
     for number in 0..12 {
-        ipam.answers("ADD", &json!({"ips": [{"address": format!("10.7.0.{}/24", number + 5)}]}));
+        ipam.set_result("ADD", &json!({"ips": [{"address": format!("10.7.0.{}/24", number + 5)}]}));
         rail.with_ipam(&ipam).container(&format!("c{number}")).ifname(&format!("net{number}")).add().ok();
     }
-    ipam.takes(0.45);
+    ipam.delay(0.45);
     let gc = || call.with("cni.dev/valid-attachments", &json!([])).gc();
     within_10_s(gc).error(11);
-    ipam.takes(0.0);
+    ipam.delay(0.0);
     let left = rail.node.snapshot().state().iter().filter(|file| file.contains("attachments")).count();
     assert!((1..=9).contains(&left), "{left} of 12 are left");
     gc().done();
@@ -155,11 +155,11 @@ fn a_gc_of_many_slow_attachments_makes_progress() {
 #[test]
 fn an_ipam_plugin_gets_as_much_time_as_its_own_timeout() {
     let rail = RailNode::new();
-    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let ipam = FakeIpam::returning(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     // whereabouts has a timeout of two minutes, so the limit must be above 40 s.
-    ipam.takes(42.0);
+    ipam.delay(42.0);
     rail.with_ipam(&ipam).add().ok();
     assert_eq!(ipam.verbs(), ["ADD"]);
-    ipam.takes(0.0);
+    ipam.delay(0.0);
     rail.with_ipam(&ipam).del().done();
 }

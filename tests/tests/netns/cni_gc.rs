@@ -77,7 +77,7 @@ fn an_address_is_not_released_while_its_link_could_not_be_deleted() {
 #[test]
 fn gc_of_another_ipam_plugin_lists_an_attachment_as_valid_if_its_link_could_not_be_deleted() {
     let rail = RailNode::new();
-    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let ipam = FakeIpam::returning(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let call = rail.with_ipam(&ipam);
     call.add().ok();
     ipam.fails("DEL", 11, "the server is away");
@@ -90,7 +90,7 @@ fn gc_of_another_ipam_plugin_lists_an_attachment_as_valid_if_its_link_could_not_
 #[test]
 fn gc_of_another_ipam_plugin_lists_it_as_valid_if_the_runtimes_list_is_null() {
     let rail = RailNode::new();
-    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let ipam = FakeIpam::returning(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let call = rail.with_ipam(&ipam);
     call.add().ok();
     ipam.fails("DEL", 11, "the server is away");
@@ -125,7 +125,7 @@ fn gc_distinguishes_two_interfaces_of_one_container() {
 #[test]
 fn gc_continues_after_failures_and_reports_them() {
     let rail = RailNode::new();
-    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let ipam = FakeIpam::returning(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let call = rail.with_ipam(&ipam);
     call.add().ok();
     ipam.fails("DEL", 11, "the server is away");

@@ -34,7 +34,7 @@ fn an_ipam_type_that_is_a_path_is_refused() {
 #[test]
 fn case_022_the_ipam_plugin_gets_our_configuration_and_our_environment() {
     let rail = RailNode::new();
-    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let ipam = FakeIpam::returning(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     // Blanks, another order and unknown keys are passed on byte for byte.
     let stdin = format!(
         "{{ \"future\":[1 ,2],\n\t\"name\":\"rail\", \"cniVersion\":\"1.1.0\",\"type\":\"macvlan\",\"stateDir\":{:?},\
@@ -77,7 +77,7 @@ fn an_ipam_plugin_that_fails_without_an_error_object_is_named() {
     let before = rail.node.snapshot();
     for printed in [json!("panic: oops"), json!({}), json!({"code": -1, "msg": "x"}), json!({"code": "7"})] {
         ipam.fails("ADD", 11, "");
-        ipam.answers("ADD", &printed);
+        ipam.set_result("ADD", &printed);
         let refusal = rail.with_ipam(&ipam).add().error(999);
         refusal.says(&[&ipam.path().display().to_string()]);
         rail.node.snapshot().assert_is(&before);
@@ -87,7 +87,7 @@ fn an_ipam_plugin_that_fails_without_an_error_object_is_named() {
 #[test]
 fn case_024_a_result_without_a_version_has_the_version_of_the_configuration() {
     let rail = RailNode::new();
-    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"version": "4", "address": "10.7.0.5/24"}]}));
+    let ipam = FakeIpam::returning(&rail.node, &json!({"ips": [{"version": "4", "address": "10.7.0.5/24"}]}));
     let result = rail.with_ipam(&ipam).with("cniVersion", &json!("0.4.0")).add().ok();
     assert_eq!(result["cniVersion"], "0.4.0");
     assert_eq!(rail.pod.addresses("net1"), ["10.7.0.5/24"]);
@@ -97,7 +97,7 @@ fn case_024_a_result_without_a_version_has_the_version_of_the_configuration() {
 fn an_ipam_plugin_can_return_a_result_of_another_version() {
     let rail = RailNode::new();
     let old = json!({"cniVersion": "0.2.0", "ip4": {"ip": "10.7.0.5/24", "routes": [{"dst": "10.9.0.0/16", "gw": "10.7.0.1"}]}});
-    let ipam = FakeIpam::giving(&rail.node, &old);
+    let ipam = FakeIpam::returning(&rail.node, &old);
     let result = rail.with_ipam(&ipam).add().ok();
     assert_eq!(result["ips"][0]["address"], "10.7.0.5/24");
     assert_eq!(rail.pod.routes("net1").len(), 1);
@@ -108,7 +108,7 @@ fn case_025_an_ipam_result_without_addresses_fails_the_add_and_del_is_called() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
     for empty in [json!({"cniVersion": "1.1.0", "ips": []}), json!({}), json!(null)] {
-        let ipam = FakeIpam::giving(&rail.node, &empty);
+        let ipam = FakeIpam::returning(&rail.node, &empty);
         let refusal = rail.with_ipam(&ipam).add().refusal();
         assert_eq!(refusal.msg, "IPAM plugin returned missing IP config");
         assert_eq!(ipam.verbs().last().unwrap(), "DEL");
@@ -127,7 +127,7 @@ fn an_invalid_ipam_result_fails_the_add() {
         json!({"ips": [{"address": "10.7.0.5"}]}),
         json!({"cniVersion": "9.9.9"}),
     ] {
-        let ipam = FakeIpam::giving(&rail.node, &invalid);
+        let ipam = FakeIpam::returning(&rail.node, &invalid);
         rail.with_ipam(&ipam).add().refusal();
         rail.node.snapshot().assert_is(&before);
     }
@@ -158,7 +158,7 @@ fn case_033_gc_is_forwarded_to_the_ipam_plugin() {
 #[test]
 fn check_is_forwarded_to_the_ipam_plugin() {
     let rail = RailNode::new();
-    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let ipam = FakeIpam::returning(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let call = rail.with_ipam(&ipam);
     let result = call.add().ok();
     call.check_after(&result).done();
@@ -170,7 +170,7 @@ fn check_is_forwarded_to_the_ipam_plugin() {
 #[test]
 fn case_034_an_ipam_plugin_that_is_being_replaced_is_called_again() {
     let rail = RailNode::new();
-    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let ipam = FakeIpam::returning(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let open = OpenOptions::new().append(true).open(ipam.path()).unwrap();
     let writer = thread::spawn(move || {
         thread::sleep(Duration::from_secs(2));

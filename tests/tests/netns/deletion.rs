@@ -167,7 +167,7 @@ fn invariant_3_a_late_del_leaves_an_address_that_another_attachment_has() {
 fn invariant_2_a_del_that_fails_to_release_reports_it_and_the_next_one_succeeds() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
-    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let ipam = FakeIpam::returning(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let call = rail.with_ipam(&ipam);
     call.add().ok();
     ipam.fails("DEL", 11, "the server is away");

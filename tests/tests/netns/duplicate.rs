@@ -22,7 +22,7 @@ fn invariant_6_a_duplicate_add_fails_and_changes_nothing() {
 #[test]
 fn invariant_6_a_duplicate_add_does_not_call_the_ipam_plugin() {
     let rail = RailNode::new();
-    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let ipam = FakeIpam::returning(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     rail.with_ipam(&ipam).add().ok();
     rail.with_ipam(&ipam).add().error(102);
     assert_eq!(ipam.verbs(), ["ADD"]);
@@ -71,8 +71,8 @@ fn invariant_6_an_add_by_another_path_of_the_same_namespace_is_refused() {
 #[test]
 fn invariant_6_two_adds_of_one_attachment_at_once_give_one() {
     let rail = RailNode::new();
-    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
-    ipam.takes(0.3);
+    let ipam = FakeIpam::returning(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    ipam.delay(0.3);
     let call = rail.with_ipam(&ipam);
     let answers = std::thread::scope(|scope| {
         let calls = [0; 4].map(|_| scope.spawn(|| call.add()));

@@ -117,7 +117,7 @@ fn invariant_1_the_address_of_a_killed_add_in_a_pod_that_ended_is_released() {
 fn invariant_1_an_add_that_is_killed_within_the_ipam_plugin_is_reverted() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
-    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let ipam = FakeIpam::returning(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let call = rail.with_ipam(&ipam);
     ipam.kills_its_caller_at("ADD");
     assert!(call.add().was_killed());
@@ -151,7 +151,7 @@ fn invariant_2_a_del_that_is_killed_or_fails_at_any_step_is_finished_by_the_next
 fn invariant_2_a_del_that_is_killed_is_finished_by_the_next() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
-    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let ipam = FakeIpam::returning(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let call = rail.with_ipam(&ipam);
     call.add().ok();
     ipam.kills_its_caller_at("DEL");

@@ -78,7 +78,7 @@ fn json_has_every_finding_with_its_evidence() {
     assert_eq!(found[0]["attachment"], "c0ffee@net1");
     assert!(found[0]["evidence"].as_str().unwrap().contains("is dead"), "{found}");
     let done = evidence.gc("--yes --json").ended(0).json();
-    assert!(done.as_array().unwrap().iter().all(|finding| finding["state"] == "taken-back"), "{done}");
+    assert!(done.as_array().unwrap().iter().all(|finding| finding["state"] == "reverted"), "{done}");
     assert!(node.snapshot().state().is_empty());
 }
 
@@ -217,8 +217,8 @@ fn a_killed_add_in_a_pod_without_a_path_is_reported_and_kept() {
 fn an_attachment_with_a_call_in_progress_is_reported_and_unchanged() {
     let rail = RailNode::new();
     let evidence = ProcFixture::of(&rail.node);
-    let slow = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
-    slow.holds();
+    let slow = FakeIpam::returning(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    slow.block();
     let call = rail.with_ipam(&slow);
     thread::scope(|scope| {
         let add = scope.spawn(|| call.add());
@@ -229,7 +229,7 @@ fn an_attachment_with_a_call_in_progress_is_reported_and_unchanged() {
             "{}",
             ran.stdout
         );
-        slow.lets_go();
+        slow.unblock();
         add.join().unwrap().ok();
     });
     assert_eq!(rail.pod.addresses("net1"), ["10.7.0.5/24"]);
@@ -257,7 +257,7 @@ fn invariant_10_state_of_an_earlier_boot_is_removed() {
 fn what_cannot_be_reverted_is_kept_and_reported_with_the_reason_and_the_exit_status() {
     let rail = RailNode::new();
     let evidence = ProcFixture::of(&rail.node);
-    let fake = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let fake = FakeIpam::returning(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     rail.with_ipam(&fake).add().ok();
     rail.macvlan(&json!({})).container("other").ifname("net2").add().ok();
     fake.fails("DEL", 11, "the server is away");
@@ -277,7 +277,7 @@ fn what_cannot_be_reverted_is_kept_and_reported_with_the_reason_and_the_exit_sta
 fn an_ipam_plugin_that_was_moved_is_found_in_cni_path() {
     let rail = RailNode::new();
     let evidence = ProcFixture::of(&rail.node);
-    let fake = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let fake = FakeIpam::returning(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     rail.with_ipam(&fake).add().ok();
     let moved = fake.dir().with_file_name("moved");
     fs::rename(fake.dir(), &moved).unwrap();

@@ -40,7 +40,7 @@ fn node_gc_releases_an_address_without_a_journal() {
     let evidence = ProcFixture::of(&rail.node);
     assert_eq!(evidence.with_state("", "stale"), ["address c0ffee@net1 10.7.0.10"]);
     assert_eq!(rail.node.snapshot().claims(), ["10.7.0.10"], "that was a dry run");
-    assert_eq!(evidence.with_state("--yes", "taken-back"), ["address c0ffee@net1 10.7.0.10"]);
+    assert_eq!(evidence.with_state("--yes", "reverted"), ["address c0ffee@net1 10.7.0.10"]);
     assert!(rail.node.snapshot().claims().is_empty());
     call.add().ok();
 }
@@ -166,14 +166,14 @@ fn pod_map_entries_and_pod_notes_are_removed_with_their_journals() {
     fs::write(&half, "{\"sche").unwrap();
     symlink("dead@net1", rail.node.state_dir().join("ipam/pods/.77ff@net1")).unwrap();
     assert_eq!(
-        evidence.with_state("--yes", "taken-back"),
+        evidence.with_state("--yes", "reverted"),
         ["map-entry dead@net1 .dead@net1.json.new", "note dead@net1 .77ff@net1"],
         "those of the running pod are kept"
     );
     let RailNode { pod, node, switch: _switch } = rail;
     pod.end();
     remove_journals(&node);
-    let gone = evidence.with_state("--yes", "taken-back");
+    let gone = evidence.with_state("--yes", "reverted");
     for expected in ["note c0ffee@net1 91ab@net1", "map-entry c0ffee@net1 c0ffee@net1.json"] {
         assert!(gone.contains(&expected.to_owned()), "{gone:?}");
     }
@@ -205,7 +205,7 @@ fn a_device_claim_is_released_with_its_namespace_and_not_before() {
     assert_eq!(evidence.with_state("--yes", "kept"), kept);
     let vf = rail.node.state_dir().join("vf/0000:af:00.1");
     fs::write(&vf, claim("vf", FORMER).to_string()).unwrap();
-    assert_eq!(evidence.with_state("--yes", "taken-back"), [kept[1]], "it is of another boot");
+    assert_eq!(evidence.with_state("--yes", "reverted"), [kept[1]], "it is of another boot");
     fs::write(&vf, "garbage").unwrap();
     let RailNode { pod, node, switch: _switch } = rail;
     pod.end();

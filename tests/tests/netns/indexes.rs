@@ -96,14 +96,14 @@ fn an_index_that_another_link_takes_meanwhile_is_not_used() {
     rail.layer_2(&json!({})).add().ok();
     let expected = index(&rail.pod, "net1");
     rail.layer_2(&json!({})).del().done();
-    let fake = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
-    fake.holds();
+    let fake = FakeIpam::returning(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    fake.block();
     let call = rail.with_ipam(&fake);
     let result = thread::scope(|scope| {
         let add = scope.spawn(|| call.add());
         wait_until("the IPAM plugin is called", || fake.was_called());
         rail.pod.run_ip(&format!("link add concurrent index {expected} type bridge"));
-        fake.lets_go();
+        fake.unblock();
         add.join().unwrap().ok()
     });
     assert_eq!(order(&rail), ["lo", "concurrent", "net1"]);

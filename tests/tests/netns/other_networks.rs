@@ -11,7 +11,7 @@ use silkrail_tests::{
 
 /// An ADD whose IPAM plugin returns these routes; every gateway is on the rail.
 fn add(rail: &RailNode, routes: &Value) -> Value {
-    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": addresses(), "routes": routes}));
+    let ipam = FakeIpam::returning(&rail.node, &json!({"ips": addresses(), "routes": routes}));
     rail.with_ipam(&ipam).add().ok()
 }
 
@@ -154,7 +154,7 @@ fn check_accepts_a_route_that_another_link_has() {
     let _cluster = ClusterNetwork::of(&rail.pod, &far);
     let routes =
         json!([{"dst": "0.0.0.0/0"}, {"dst": "10.96.0.0/12", "gw": "10.7.0.9"}, {"dst": "10.8.0.0/16"}]);
-    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": addresses(), "routes": routes}));
+    let ipam = FakeIpam::returning(&rail.node, &json!({"ips": addresses(), "routes": routes}));
     let call = rail.with_ipam(&ipam);
     let mut result = call.add().ok();
     // A runtime that has the result of an earlier release.

@@ -75,8 +75,8 @@ fn ipam_case_045_concurrent_adds_and_dels_leave_the_result_of_each_last_call() {
 fn a_slow_attachment_delays_no_other() {
     let rail = RailNode::new();
     let (other, before) = (rail.node.pod("b"), rail.node.snapshot());
-    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
-    ipam.holds();
+    let ipam = FakeIpam::returning(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    ipam.block();
     let slow = rail.with_ipam(&ipam).container("slow");
     let quick = rail.macvlan(&json!({})).pod(&other).container("quick");
     thread::scope(|scope| {
@@ -85,7 +85,7 @@ fn a_slow_attachment_delays_no_other() {
         // These calls would time out if they had to wait for the slow one.
         quick.add().ok();
         quick.del().done();
-        ipam.lets_go();
+        ipam.unblock();
         running.join().unwrap().ok();
     });
     slow.del().done();

@@ -29,7 +29,7 @@ fn state(rail: &RailNode) -> Vec<String> {
 #[test]
 fn invariant_10_after_a_reboot_del_removes_the_state_and_calls_the_ipam_plugin() {
     let rail = RailNode::new();
-    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let ipam = FakeIpam::returning(&rail.node, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
     let call = rail.with_ipam(&ipam);
     call.add().ok();
     age(&rail.node);

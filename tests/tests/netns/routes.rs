@@ -15,7 +15,7 @@ fn pod_with(result: &Value) -> RailNode {
     let rail = RailNode::new();
     // The rail has no other hosts: duplicate address detection is disabled to save time.
     rail.pod.set_sysctl("net/ipv6/conf/default/accept_dad", "0");
-    let ipam = FakeIpam::giving(&rail.node, result);
+    let ipam = FakeIpam::returning(&rail.node, result);
     rail.with_ipam(&ipam).add().ok();
     rail
 }
@@ -95,7 +95,7 @@ fn case_029_ipv6_is_enabled_where_an_address_needs_it() {
     for place in ["all", "default", "lo"] {
         rail.pod.set_sysctl(&format!("net/ipv6/conf/{place}/disable_ipv6"), "1");
     }
-    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "fd00:7::5/64"}]}));
+    let ipam = FakeIpam::returning(&rail.node, &json!({"ips": [{"address": "fd00:7::5/64"}]}));
     rail.with_ipam(&ipam).add().ok();
     for name in ["lo", "net1"] {
         assert_eq!(rail.pod.sysctl(&format!("net/ipv6/conf/{name}/disable_ipv6")), "0");
@@ -131,7 +131,7 @@ fn invariant_1_a_route_the_kernel_refuses_fails_the_add_and_leaves_nothing() {
     let before = rail.node.snapshot();
     let unreachable =
         json!({"ips": [{"address": "10.7.0.5/24"}], "routes": [{"dst": "10.8.0.0/16", "gw": "192.0.2.1"}]});
-    let ipam = FakeIpam::giving(&rail.node, &unreachable);
+    let ipam = FakeIpam::returning(&rail.node, &unreachable);
     rail.with_ipam(&ipam).add().refusal().says(&["10.8.0.0/16"]);
     assert_eq!(ipam.verbs(), ["ADD", "DEL"]);
     rail.node.snapshot().assert_is(&before);
@@ -143,7 +143,7 @@ fn an_ipv6_address_that_another_host_has_fails_the_add() {
     rail.switch.run_ip("address add fd00:7::5/64 dev port0 nodad");
     let before = rail.node.snapshot();
     let result = json!({"ips": [{"address": "fd00:7::5/64", "gateway": "fd00:7::1"}]});
-    let ipam = FakeIpam::giving(&rail.node, &result);
+    let ipam = FakeIpam::returning(&rail.node, &result);
     rail.with_ipam(&ipam).add().error(102).says(&["fd00:7::5", "in use by another host"]);
     rail.node.snapshot().assert_is(&before);
 }
@@ -152,7 +152,7 @@ fn an_ipv6_address_that_another_host_has_fails_the_add() {
 fn an_ipv6_pod_starts_where_sysctls_cannot_be_written() {
     let rail = RailNode::new();
     rail.node.run("mount", &["-o", "bind,ro", "/proc/sys", "/proc/sys"]);
-    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "fd00:7::5/64"}]}));
+    let ipam = FakeIpam::returning(&rail.node, &json!({"ips": [{"address": "fd00:7::5/64"}]}));
     rail.with_ipam(&ipam).add().ok();
     assert_eq!(rail.pod.addresses("net1"), ["fd00:7::5/64"]);
 }
@@ -163,7 +163,7 @@ fn an_add_fails_and_leaves_nothing_if_ipv6_is_off_and_cannot_be_enabled() {
     rail.pod.set_sysctl("net/ipv6/conf/lo/disable_ipv6", "1");
     rail.node.run("mount", &["-o", "bind,ro", "/proc/sys", "/proc/sys"]);
     let before = rail.node.snapshot();
-    let ipam = FakeIpam::giving(&rail.node, &json!({"ips": [{"address": "fd00:7::5/64"}]}));
+    let ipam = FakeIpam::returning(&rail.node, &json!({"ips": [{"address": "fd00:7::5/64"}]}));
     rail.with_ipam(&ipam).add().refusal().says(&["enable IPv6", "Read-only file system"]);
     rail.node.snapshot().assert_is(&before);
 }
@@ -182,7 +182,7 @@ fn invariant_8_pods_that_wait_for_duplicate_address_detection_do_not_wait_for_ea
                 let result = json!({"ips": [{"address": ip, "gateway": "fd00:7::1"}]});
                 let name = format!("fake{number}");
                 let ipam = FakeIpam::install(&rail.node, &name);
-                ipam.answers("ADD", &result);
+                ipam.set_result("ADD", &result);
                 let call = rail.macvlan(&json!({"ipam": {"type": name}})).delegates_in(ipam.dir());
                 let call = call.pod(pod).container(&name);
                 scope.spawn(move || {

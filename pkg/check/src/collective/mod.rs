@@ -34,7 +34,7 @@ pub fn parse(
         CollectiveLibrary::Hccl => hccl::parse(printed),
     };
     let unusable =
-        |why: String| Error::Unusable { program: collective.program(library), why, said: String::new() };
+        |why: String| Error::Unusable { program: collective.program(library), why, output: String::new() };
     let points = points.map_err(unusable)?;
     if points.is_empty() {
         return Err(unusable("no result in the output".into()));

@@ -229,7 +229,7 @@ impl ProgramOutput {
     }
 
     /// Returns the last lines of its error output, or of its output if that is empty, joined to one line.
-    pub fn said(&self) -> String {
+    pub fn output(&self) -> String {
         let text = if self.complaints.trim().is_empty() { &self.printed } else { &self.complaints };
         let lines: Vec<&str> = text
             .lines()
@@ -242,11 +242,11 @@ impl ProgramOutput {
 
     /// Returns the failure as an error.
     pub fn failure(&self) -> Error {
-        let (program, said) = (self.program, self.said());
-        if said.to_lowercase().contains(RETRY_EXCEEDED) {
-            Error::Unanswered { program, said }
+        let (program, output) = (self.program, self.output());
+        if output.to_lowercase().contains(RETRY_EXCEEDED) {
+            Error::Unanswered { program, output }
         } else {
-            Error::Failed { program, status: self.status.to_string(), said }
+            Error::Failed { program, status: self.status.to_string(), output }
         }
     }
 }

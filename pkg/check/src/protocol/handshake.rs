@@ -77,7 +77,7 @@ struct SealedAgentHello {
 /// to (`None` without a token); it can refuse the client.
 ///
 /// # Errors
-/// [`Error::NotTrusted`] if the client does not have the token, [`Error::NotAdmitted`], [`Error::Left`]; and those of
+/// [`Error::NotTrusted`] if the client does not have the token, [`Error::NotAdmitted`], [`Error::ClosedDuringHandshake`]; and those of
 /// [`MessageStream::receive`].
 pub fn accept_handshake(
     wire: &mut MessageStream,
@@ -88,7 +88,7 @@ pub fn accept_handshake(
     let nonce = nonce()?;
     wire.send_line(&AgentGreeting { silkrail_check: VERSION, nonce: hex(&nonce), token: token.is_some() })?;
     let theirs: ClientGreeting = match wire.receive_line(HANDSHAKE_TIMEOUT, interrupt) {
-        Err(Error::Closed { peer }) => return Err(Error::Left { peer }),
+        Err(Error::Closed { peer }) => return Err(Error::ClosedDuringHandshake { peer }),
         theirs => theirs?,
     };
     if theirs.silkrail_check != VERSION {
@@ -146,7 +146,7 @@ pub fn connect_handshake(
     interrupt: &Interrupt,
 ) -> Result<(), Error> {
     let greeting: AgentGreeting = match wire.receive_line(AGENT_REPLY_TIMEOUT, interrupt) {
-        Err(Error::Closed { peer }) => return Err(Error::TurnedAway { peer }),
+        Err(Error::Closed { peer }) => return Err(Error::ClosedBeforeGreeting { peer }),
         greeting => greeting?,
     };
     if greeting.silkrail_check != VERSION {

@@ -132,17 +132,18 @@ pub(crate) fn dns(fields: &ConfObject<'_>) -> Result<Dns, Error> {
 
 fn number<N: TryFrom<i64>>(fields: &ConfObject<'_>, key: &str) -> Result<Option<N>, Error> {
     let Some(value) = fields.integer(key)? else { return Ok(None) };
-    N::try_from(value).map(Some).map_err(|_| fields.wrong(key, "a number in range", value))
+    N::try_from(value).map(Some).map_err(|_| fields.invalid(key, "a number in range", value))
 }
 
 fn ip(fields: &ConfObject<'_>, key: &str) -> Result<Option<IpAddr>, Error> {
     let Some(text) = fields.text(key)? else { return Ok(None) };
-    text.parse().map(Some).map_err(|_| fields.wrong(key, "an IP address", format!("{text:?}")))
+    text.parse().map(Some).map_err(|_| fields.invalid(key, "an IP address", format!("{text:?}")))
 }
 
 fn required_network(fields: &ConfObject<'_>, key: &str) -> Result<IpNetwork, Error> {
     let text = fields.text(key)?.unwrap_or_default();
-    let wrong = || fields.wrong(key, "an address with prefix length, like 10.0.0.5/24", format!("{text:?}"));
+    let wrong =
+        || fields.invalid(key, "an address with prefix length, like 10.0.0.5/24", format!("{text:?}"));
     // Without a prefix length, ipnetwork would assume a host address.
     if !text.contains('/') {
         return Err(wrong());

@@ -80,7 +80,7 @@ fn has_rdma(tree: &HostRoot) -> Known<bool> {
         tree.note_unexamined("/sys/class", "does not exist: is sysfs mounted?");
         return Known::Unknown;
     }
-    Known::Is(tree.is_there("sys/class/infiniband"))
+    Known::Value(tree.is_there("sys/class/infiniband"))
 }
 
 /// Parses `/proc/modules`, whose lines have the form `mlx5_ib 475136 0 - Live 0x0000000000000000 (OE)`.

@@ -81,11 +81,11 @@ fn priorities(tree: &HostRoot, dir: &str) -> Option<Vec<u8>> {
 
 impl LinkFacts {
     pub(crate) fn has_carrier(&self) -> bool {
-        self.carrier == Known::Is(1) && !self.is_down()
+        self.carrier == Known::Value(1) && !self.is_down()
     }
 
     pub(crate) fn is_down(&self) -> bool {
-        self.up == Known::Is(false)
+        self.up == Known::Value(false)
     }
 
     /// Returns the speed in Gb/s; `None` if it is unknown.

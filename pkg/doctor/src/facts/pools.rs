@@ -34,7 +34,7 @@ impl PoolFacts {
         let mut all = ipam::Pools::default();
         for name in names.iter().filter(|name| is_pool_file(name)) {
             let path = format!("{DIR}/{name}");
-            let Known::Is(text) = tree.text(&path) else { continue };
+            let Known::Value(text) = tree.text(&path) else { continue };
             let found = match ipam::Pools::from_text(&text, path.as_ref()) {
                 Ok(found) => found,
                 Err(error) => {
@@ -65,7 +65,7 @@ impl PoolFacts {
 
 /// Returns the pools without a free address. Only pools that the IPAM plugin has used since the boot are checked.
 fn full(tree: &HostRoot, state_dir: &Path) -> Vec<(String, u64)> {
-    let Known::Is(boot_id) = tree.text(bootid::FILE) else { return Vec::new() };
+    let Known::Value(boot_id) = tree.text(bootid::FILE) else { return Vec::new() };
     let store = ipam::LocalStore::open_existing(&tree.path(state_dir), boot_id.trim());
     match store.and_then(|store| store.map_or(Ok(Vec::new()), |store| store.usage())) {
         Ok(usage) => {

@@ -23,7 +23,7 @@ pub(super) const IDS: &[FindingId] = &[MISSING, NOT_EXECUTABLE, DANGLING, FOREIG
 pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     let dir = &facts.cni.dir;
     let files = match &facts.cni.files {
-        Known::Is(files) => files.as_slice(),
+        Known::Value(files) => files.as_slice(),
         Known::Absent => &[],
         Known::Unknown => return,
     };
@@ -115,7 +115,7 @@ mod tests {
     };
 
     fn files(files: Vec<PluginFile>) -> Vec<String> {
-        with(move |facts| facts.cni.files = Known::Is(files))
+        with(move |facts| facts.cni.files = Known::Value(files))
     }
 
     fn file(name: &str, kind: PluginFileKind) -> PluginFile {
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(found, ["cni-foreign /opt/cni/bin/sriov"]);
         let severity = |name: &'static str, beside: &'static str| {
             let files = vec![ours(beside), file(name, PluginFileKind::Foreign)];
-            findings(move |facts| facts.cni.files = Known::Is(files))[0].severity
+            findings(move |facts| facts.cni.files = Known::Value(files))[0].severity
         };
         assert_eq!(severity("sriov", "macvlan"), Severity::Warning);
         assert_eq!(severity("sriov", "silkrail-sriov"), Severity::Info, "both plugins are installed");

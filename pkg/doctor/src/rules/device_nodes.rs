@@ -21,7 +21,7 @@ pub(super) const IDS: &[FindingId] = &[NO_UVERBS, NO_CM, WRONG, CLOSED];
 const OPEN: u32 = 0o006;
 
 pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
-    if facts.kernel.has_rdma != Known::Is(true) {
+    if facts.kernel.has_rdma != Known::Value(true) {
         return;
     }
     for node in &facts.nodes.uverbs {
@@ -47,7 +47,7 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
 fn judge(node: &DeviceNode, missing: &FindingId, text: &str) -> Option<Finding> {
     let number = node.number.get().map_or("unknown", String::as_str);
     let file = match &node.file {
-        Known::Is(file) => file,
+        Known::Value(file) => file,
         Known::Absent => {
             let fix = "udevadm trigger --action=add --subsystem-match=infiniband_verbs --subsystem-match=misc; is devtmpfs \
                        mounted on /dev?";
@@ -87,7 +87,7 @@ mod tests {
 
     fn uverbs(facts: &mut NodeFacts) -> &mut DeviceNodeFile {
         match &mut facts.nodes.uverbs[0].file {
-            Known::Is(file) => file,
+            Known::Value(file) => file,
             _ => panic!("a healthy node's uverbs0 is there"),
         }
     }

@@ -45,8 +45,8 @@ mod tests {
     fn cards_of_one_model_have_one_firmware_version() {
         let change = |board: &'static str| {
             with(move |facts| {
-                facts.devices[1].firmware = Known::Is("20.31.1014".into());
-                facts.devices[1].board = Known::Is(board.into());
+                facts.devices[1].firmware = Known::Value("20.31.1014".into());
+                facts.devices[1].board = Known::Value(board.into());
             })
         };
         assert_eq!(change("MT_0000000223"), ["firmware-mixed mlx5_0, mlx5_1"]);

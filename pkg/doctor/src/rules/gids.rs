@@ -139,7 +139,7 @@ mod tests {
         });
         assert_eq!(found, ["gid-no-roce-v2 mlx5_0 port 1"]);
         let iwarp = with(|facts| {
-            facts.devices[0].node_type = Known::Is("RNIC".into());
+            facts.devices[0].node_type = Known::Value("RNIC".into());
             facts.devices[0].ports[0].gids.as_mut().unwrap().clear();
         });
         assert!(iwarp.is_empty(), "iWARP has no such GIDs: {iwarp:?}");

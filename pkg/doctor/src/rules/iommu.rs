@@ -75,7 +75,7 @@ mod tests {
         let on = |line: &'static str| {
             with(move |facts| {
                 facts.kernel.iommu_groups = 40;
-                facts.kernel.command_line = Known::Is(line.into());
+                facts.kernel.command_line = Known::Value(line.into());
             })
         };
         assert_eq!(on("quiet"), ["iommu-translates /proc/cmdline"]);

@@ -38,8 +38,8 @@ const MODULES: [(&str, &str); 11] = [
 
 pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     match facts.kernel.has_rdma {
-        Known::Is(true) => {}
-        Known::Is(false) | Known::Absent => found.push(no_core(facts)),
+        Known::Value(true) => {}
+        Known::Value(false) | Known::Absent => found.push(no_core(facts)),
         Known::Unknown => {
             let finding = UNKNOWN.error("/sys", "it cannot be determined whether this node has RDMA");
             let fix = "mount sysfs on /sys; in a container, pass --root with the root directory of the host";
@@ -49,7 +49,7 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     for (driver, module) in MODULES {
         found.extend(not_loaded(facts, driver, module));
     }
-    if facts.kernel.has_rdma == Known::Is(true) {
+    if facts.kernel.has_rdma == Known::Value(true) {
         found.extend(no_device(facts));
         found.extend(no_uverbs(facts));
     }
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn a_node_without_the_rdma_core_has_no_rdma() {
         let found = with(|facts| {
-            facts.kernel.has_rdma = Known::Is(false);
+            facts.kernel.has_rdma = Known::Value(false);
             facts.mode.now = None;
             facts.devices.clear();
             facts.nodes.uverbs.clear();
@@ -192,7 +192,7 @@ mod tests {
             facts.functions[1].uverbs.clear();
             facts.functions[1].rdma.clear();
             facts.functions[1].vfs.clear();
-            facts.functions[1].num_vfs = Known::Is(0);
+            facts.functions[1].num_vfs = Known::Value(0);
             facts.functions.truncate(3);
         });
         assert_eq!(found, ["rdma-module-missing irdma"]);
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(set("ib_core"), ["rdma-stack-mixed ib_core"]);
         let whole = with(|facts| {
             modules(facts).values_mut().for_each(|taint| *taint = "OE".into());
-            facts.kernel.stack_version = Known::Is("24.10".into());
+            facts.kernel.stack_version = Known::Value("24.10".into());
         });
         assert_eq!(whole, ["rdma-stack-vendor ib_core"]);
     }

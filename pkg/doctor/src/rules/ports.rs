@@ -146,7 +146,7 @@ mod tests {
 
     fn set(facts: &mut NodeFacts, state: &str, physical: &str) {
         let port = &mut facts.devices[1].ports[0];
-        (port.state, port.physical) = (Known::Is(state.into()), Known::Is(physical.into()));
+        (port.state, port.physical) = (Known::Value(state.into()), Known::Value(physical.into()));
         port.gids = None;
     }
 
@@ -155,12 +155,12 @@ mod tests {
         let down = |vfs: bool| {
             findings(move |facts| {
                 set(facts, "DOWN", "Disabled");
-                facts.links[1].up = Known::Is(false);
+                facts.links[1].up = Known::Value(false);
                 facts.links[1].carrier = Known::Absent;
                 if !vfs {
                     facts.functions.retain(|function| function.address != "0000:b0:00.1");
                     facts.functions[1].vfs.clear();
-                    facts.functions[1].num_vfs = Known::Is(0);
+                    facts.functions[1].num_vfs = Known::Value(0);
                 }
             })
         };
@@ -177,7 +177,7 @@ mod tests {
         let carrier = |carrier| {
             with(move |facts| {
                 set(facts, "DOWN", "Polling");
-                facts.links[1].carrier = Known::Is(carrier);
+                facts.links[1].carrier = Known::Value(carrier);
             })
         };
         assert_eq!(carrier(0), ["link-no-carrier eth1"]);
@@ -189,7 +189,7 @@ mod tests {
         let physical = |physical: &'static str| {
             with(move |facts| {
                 set(facts, "INIT", physical);
-                facts.devices[1].ports[0].layer = Known::Is("InfiniBand".into());
+                facts.devices[1].ports[0].layer = Known::Value("InfiniBand".into());
                 facts.devices[1].ports[0].link = None;
             })
         };
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(physical("Polling"), ["port-not-active mlx5_1 port 1"]);
         let vf = findings(|facts| {
             let port = &mut facts.devices[2].ports[0];
-            (port.layer, port.physical) = (Known::Is("InfiniBand".into()), Known::Is("LinkUp".into()));
+            (port.layer, port.physical) = (Known::Value("InfiniBand".into()), Known::Value("LinkUp".into()));
         });
         assert_eq!(
             (vf[0].id, vf[0].severity),
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn a_guid_must_be_unique_and_not_zero() {
         let guid =
-            |guid: &'static str| with(move |facts| facts.devices[1].node_guid = Known::Is(guid.into()));
+            |guid: &'static str| with(move |facts| facts.devices[1].node_guid = Known::Value(guid.into()));
         assert_eq!(guid("0000:0000:0000:0000"), ["node-guid-zero mlx5_1"]);
         assert_eq!(guid("0c42:a103:0065:1230"), ["node-guid-duplicate mlx5_0"]);
     }

@@ -26,7 +26,7 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
                 .fix("change them with secure boot disabled, or in the BIOS"),
         );
     }
-    if facts.kernel.selinux == Known::Is(1) {
+    if facts.kernel.selinux == Known::Value(1) {
         let finding =
             SELINUX.info("SELinux", "SELinux is enforcing: its policy may deny pods access to RDMA devices");
         found.push(
@@ -42,14 +42,14 @@ mod tests {
 
     #[test]
     fn a_kernel_that_is_locked_down_is_info() {
-        let level = |text: &'static str| with(move |facts| facts.kernel.lockdown = Known::Is(text.into()));
+        let level = |text: &'static str| with(move |facts| facts.kernel.lockdown = Known::Value(text.into()));
         assert_eq!(level("none [integrity] confidentiality"), ["kernel-lockdown kernel"]);
         assert!(level("[none] integrity confidentiality").is_empty());
     }
 
     #[test]
     fn enforcing_selinux_is_info() {
-        assert_eq!(with(|facts| facts.kernel.selinux = Known::Is(1)), ["selinux-enforcing SELinux"]);
-        assert!(with(|facts| facts.kernel.selinux = Known::Is(0)).is_empty());
+        assert_eq!(with(|facts| facts.kernel.selinux = Known::Value(1)), ["selinux-enforcing SELinux"]);
+        assert!(with(|facts| facts.kernel.selinux = Known::Value(0)).is_empty());
     }
 }

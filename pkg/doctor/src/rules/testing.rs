@@ -31,10 +31,13 @@ pub(super) fn healthy() -> NodeFacts {
         },
         functions: vec![pf(0), pf(1), vf(0), vf(1)],
         devices: vec![device(0, "0000:af:00.0"), device(1, "0000:b0:00.0"), device(2, "0000:af:00.1")],
-        links: vec![link("eth0"), link("eth1"), LinkFacts { up: Known::Is(false), ..link("eth2") }],
+        links: vec![link("eth0"), link("eth1"), LinkFacts { up: Known::Value(false), ..link("eth2") }],
         nodes: DeviceNodes { uverbs: vec![node("uverbs0", "231:192")], rdma_cm: node("rdma_cm", "10:122") },
         limits: vec![MemlockLimit { pid: Some(7), command: "containerd".into(), bytes: None }],
-        cni: CniFacts { dir: "/opt/cni/bin".into(), files: Known::Is(vec![ours("macvlan"), ours("sriov")]) },
+        cni: CniFacts {
+            dir: "/opt/cni/bin".into(),
+            files: Known::Value(vec![ours("macvlan"), ours("sriov")]),
+        },
         kubelet: KubeletFacts { is_there: true, sockets: vec![socket] },
         ..NodeFacts::default()
     }
@@ -43,12 +46,12 @@ pub(super) fn healthy() -> NodeFacts {
 fn kernel() -> KernelFacts {
     let modules = ["ib_core", "mlx5_core", "mlx5_ib", "ib_uverbs", "rdma_ucm"];
     KernelFacts {
-        release: Known::Is("6.12.0".into()),
-        command_line: Known::Is("quiet".into()),
-        modules: Known::Is(modules.map(|name| (name.to_owned(), String::new())).into()),
-        parts: Known::Is(Vec::new()),
+        release: Known::Value("6.12.0".into()),
+        command_line: Known::Value("quiet".into()),
+        modules: Known::Value(modules.map(|name| (name.to_owned(), String::new())).into()),
+        parts: Known::Value(Vec::new()),
         ib_core: Some(modprobe::IbCoreLocation::Module),
-        has_rdma: Known::Is(true),
+        has_rdma: Known::Value(true),
         numa_nodes: 1,
         ..KernelFacts::default()
     }
@@ -65,9 +68,9 @@ fn pf(number: u32) -> FunctionFacts {
         model: "0x15b3:0x101b:0x15b3:0x0007".into(),
         driver: Some("mlx5_core".into()),
         vfs: vec![vf.into()],
-        num_vfs: Known::Is(1),
-        total_vfs: Known::Is(8),
-        autoprobe: Known::Is(1),
+        num_vfs: Known::Value(1),
+        total_vfs: Known::Value(8),
+        autoprobe: Known::Value(1),
         links: vec![format!("eth{number}")],
         rdma: vec![format!("mlx5_{number}")],
         uverbs: vec![format!("uverbs{number}")],
@@ -107,17 +110,17 @@ fn device(number: u32, function: &str) -> DeviceFacts {
         name: format!("mlx5_{number}"),
         driver: Some("mlx5".into()),
         function: Some(function.into()),
-        node_type: Known::Is("CA".into()),
-        node_guid: Known::Is(format!("0c42:a103:0065:123{number}")),
-        firmware: Known::Is("16.35.4506".into()),
-        board: Known::Is("MT_0000000223".into()),
+        node_type: Known::Value("CA".into()),
+        node_guid: Known::Value(format!("0c42:a103:0065:123{number}")),
+        firmware: Known::Value("16.35.4506".into()),
+        board: Known::Value("MT_0000000223".into()),
         ports: vec![PortFacts {
             number: 1,
-            state: Known::Is(if is_vf { "DOWN" } else { "ACTIVE" }.into()),
-            physical: Known::Is(if is_vf { "Disabled" } else { "LinkUp" }.into()),
-            layer: Known::Is("Ethernet".into()),
-            rate: Known::Is("100 Gb/sec (4X EDR)".into()),
-            sm_lid: Known::Is("0x0".into()),
+            state: Known::Value(if is_vf { "DOWN" } else { "ACTIVE" }.into()),
+            physical: Known::Value(if is_vf { "Disabled" } else { "LinkUp" }.into()),
+            layer: Known::Value("Ethernet".into()),
+            rate: Known::Value("100 Gb/sec (4X EDR)".into()),
+            sm_lid: Known::Value("0x0".into()),
             link: Some(link.clone()),
             gids: Some(vec![gid(0, "RoCE v1"), gid(1, "RoCE v2")]),
             gid_table: 255,
@@ -129,10 +132,10 @@ fn device(number: u32, function: &str) -> DeviceFacts {
 fn link(name: &str) -> LinkFacts {
     LinkFacts {
         name: name.into(),
-        mtu: Known::Is(4200),
-        up: Known::Is(true),
-        carrier: Known::Is(1),
-        speed: Known::Is(100_000),
+        mtu: Known::Value(4200),
+        up: Known::Value(true),
+        carrier: Known::Value(1),
+        speed: Known::Value(100_000),
         addresses: Some(vec!["172.81.0.1/16".parse().unwrap()]),
         lossless: CongestionControl {
             ecn_receiver: Some(vec![3]),
@@ -147,8 +150,8 @@ pub(super) fn node(name: &str, number: &str) -> DeviceNode {
     let file = nodes::DeviceNodeFile { is_device: true, number: number.into(), permissions: 0o666 };
     DeviceNode {
         path: format!("/dev/infiniband/{name}"),
-        file: Known::Is(file),
-        number: Known::Is(number.into()),
+        file: Known::Value(file),
+        number: Known::Value(number.into()),
     }
 }
 
@@ -179,7 +182,7 @@ pub(super) fn findings(change: impl FnOnce(&mut NodeFacts)) -> Vec<Finding> {
 
 pub(super) fn modules(facts: &mut NodeFacts) -> &mut BTreeMap<String, String> {
     match &mut facts.kernel.modules {
-        Known::Is(modules) => modules,
+        Known::Value(modules) => modules,
         _ => panic!("a healthy node's modules are known"),
     }
 }

@@ -43,7 +43,7 @@ fn pf(pf: &FunctionFacts) -> Vec<Finding> {
                 .fix("check dmesg; drain the node and create the VFs again"),
         );
     }
-    if pf.autoprobe == Known::Is(0) && !pf.vfs.is_empty() {
+    if pf.autoprobe == Known::Value(0) && !pf.vfs.is_empty() {
         let finding = AUTOPROBE.info(&pf.address, "new VFs of this PF are not bound to a driver");
         found.push(
             finding
@@ -57,8 +57,8 @@ fn pf(pf: &FunctionFacts) -> Vec<Finding> {
 fn vf(vf: &FunctionFacts, pf: &FunctionFacts) -> Option<Finding> {
     let Some(driver) = vf.driver.as_deref() else {
         let finding = NO_DRIVER.error(&vf.address, "the VF is not bound to a driver: no pod can use it");
-        let off =
-            (pf.autoprobe == Known::Is(0)).then(|| format!("sriov_drivers_autoprobe of {}: 0", pf.address));
+        let off = (pf.autoprobe == Known::Value(0))
+            .then(|| format!("sriov_drivers_autoprobe of {}: 0", pf.address));
         return Some(
             finding
                 .because(format!(
@@ -131,14 +131,14 @@ mod tests {
 
     #[test]
     fn a_pf_has_the_number_of_vfs_in_sriov_numvfs() {
-        let found = with(|facts| facts.functions[0].num_vfs = Known::Is(4));
+        let found = with(|facts| facts.functions[0].num_vfs = Known::Value(4));
         assert_eq!(found, ["vf-count-differs 0000:af:00.0"]);
     }
 
     #[test]
     fn disabled_autoprobe_is_info() {
         assert_eq!(
-            with(|facts| facts.functions[0].autoprobe = Known::Is(0)),
+            with(|facts| facts.functions[0].autoprobe = Known::Value(0)),
             ["vf-autoprobe-off 0000:af:00.0"]
         );
     }

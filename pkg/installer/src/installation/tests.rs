@@ -199,7 +199,7 @@ fn the_command_and_the_daemon_are_installed_if_asked_for() {
 fn a_directory_under_a_plugins_name_stops_everything() {
     let node = InstallerFixture::new();
     fs::create_dir(node.path("macvlan")).unwrap();
-    assert!(matches!(node.install(), Err(Error::Strange { .. })));
+    assert!(matches!(node.install(), Err(Error::NotRegular { .. })));
     assert_eq!(node.files(), ["macvlan"]);
 }
 

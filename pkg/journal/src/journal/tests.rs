@@ -170,12 +170,12 @@ fn unreadable_and_future_files_are_quarantined_and_kept() {
     for content in contents {
         fs::write(&path, content).unwrap();
         let error = Journal::<PutChange>::open(&path, soon()).unwrap_err();
-        let Error::SetAside { aside, .. } = error else { panic!("{content:?}: {error}") };
+        let Error::Quarantined { quarantine, .. } = error else { panic!("{content:?}: {error}") };
         assert!(!path.exists());
-        kept.push(aside);
+        kept.push(quarantine);
     }
-    for (content, aside) in contents.iter().zip(kept) {
-        assert_eq!(fs::read_to_string(aside).unwrap(), *content);
+    for (content, quarantine) in contents.iter().zip(kept) {
+        assert_eq!(fs::read_to_string(quarantine).unwrap(), *content);
     }
 }
 

@@ -81,7 +81,7 @@ fn file_code(error: &statefile::Error) -> ErrorCode {
     match error {
         statefile::Error::Busy { .. } => ErrorCode::TRY_AGAIN,
         statefile::Error::Exists { .. } => ErrorCode::IN_USE,
-        statefile::Error::Strange { .. } | statefile::Error::Io { .. } => ErrorCode::IO,
+        statefile::Error::NotRegular { .. } | statefile::Error::Io { .. } => ErrorCode::IO,
     }
 }
 

@@ -151,7 +151,7 @@ impl PoolSource {
         let named = ipam.text("poolsDir")?.or(ipam.text("pools_dir")?);
         let dir = match named {
             Some(dir) if dir.starts_with('/') => Some(PathBuf::from(dir)),
-            Some(dir) => return Err(ipam.wrong("poolsDir", "an absolute path", format!("{dir:?}")).into()),
+            Some(dir) => return Err(ipam.invalid("poolsDir", "an absolute path", format!("{dir:?}")).into()),
             None if inline.is_null() => Some(PathBuf::from(POOLS_DIR)),
             None => None,
         };

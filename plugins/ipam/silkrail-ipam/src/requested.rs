@@ -37,7 +37,7 @@ pub(crate) fn addresses(common: &CallContext<'_>) -> Result<Vec<IpAddr>, Error> 
 fn listed(fields: &ConfObject<'_>, found: &mut Vec<IpAddr>) -> Result<(), Error> {
     for (index, text) in fields.texts("ips")?.into_iter().enumerate() {
         let wrong =
-            || fields.wrong(&format!("ips[{index}]"), "an address like 10.0.0.5", format!("{text:?}"));
+            || fields.invalid(&format!("ips[{index}]"), "an address like 10.0.0.5", format!("{text:?}"));
         found.push(address(&text).ok_or_else(wrong)?);
     }
     Ok(())

@@ -44,7 +44,7 @@ impl ChildLinkKind for MacvlanKind {
             None | Some(0) => None,
             Some(length) => match u32::try_from(length) {
                 Ok(length) => Some(length),
-                Err(_) => return Err(fields.wrong("bcqueuelen", "a number of frames", length)),
+                Err(_) => return Err(fields.invalid("bcqueuelen", "a number of frames", length)),
             },
         };
         Ok(MacvlanConf { mode, broadcast_queue })

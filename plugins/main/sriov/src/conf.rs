@@ -121,7 +121,7 @@ fn rate(fields: &ConfObject<'_>) -> Result<Option<(u32, u32)>, Error> {
 
 fn positive(fields: &ConfObject<'_>, key: &str) -> Result<Option<u32>, Error> {
     let Some(value) = fields.integer(key)? else { return Ok(None) };
-    u32::try_from(value).map(Some).map_err(|_| fields.wrong(key, "a number of at least 0", value))
+    u32::try_from(value).map(Some).map_err(|_| fields.invalid(key, "a number of at least 0", value))
 }
 
 fn switch(fields: &ConfObject<'_>, key: &str) -> Result<Option<bool>, Error> {
@@ -129,7 +129,7 @@ fn switch(fields: &ConfObject<'_>, key: &str) -> Result<Option<bool>, Error> {
         None => Ok(None),
         Some("on") => Ok(Some(true)),
         Some("off") => Ok(Some(false)),
-        Some(other) => Err(fields.wrong(key, "on or off", format!("{other:?}"))),
+        Some(other) => Err(fields.invalid(key, "on or off", format!("{other:?}"))),
     }
 }
 

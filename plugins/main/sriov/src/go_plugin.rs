@@ -93,11 +93,11 @@ impl GoSriovState {
     /// # Errors
     /// If it is malformed.
     pub fn of(conf: &ConfObject<'_>) -> Result<Self, CniError> {
-        let missing = |key: &str| conf.wrong(key, "a value", "none");
+        let missing = |key: &str| conf.invalid(key, "a value", "none");
         let vf = conf.text("deviceID")?.ok_or_else(|| missing("deviceID"))?;
         let former = conf.object("OrigVfState")?.ok_or_else(|| missing("OrigVfState"))?;
         Ok(Self {
-            vf: vf.parse().map_err(|e| conf.wrong("deviceID", "a PCI address", e))?,
+            vf: vf.parse().map_err(|e| conf.invalid("deviceID", "a PCI address", e))?,
             mac: mac(&former, "AdminMAC")?,
             restore: restore(conf, &former)?,
             host_link: host_link_state(&former)?,
@@ -157,13 +157,13 @@ fn vlan(former: &ConfObject<'_>) -> Result<VfVlanTag, CniError> {
         0x88a8 | 0xa888 => VlanProto::Dot1Ad,
         _ => VlanProto::Dot1Q,
     };
-    let invalid = |key| move |e: identifiers::InvalidVlan| former.wrong(key, "a VLAN tag", e);
+    let invalid = |key| move |e: identifiers::InvalidVlan| former.invalid(key, "a VLAN tag", e);
     Ok(VfVlanTag { id: id.map_err(invalid("Vlan"))?, qos: qos.map_err(invalid("VlanQoS"))?, proto })
 }
 
 fn host_link_state(former: &ConfObject<'_>) -> Result<Option<HostLinkState>, CniError> {
     let Some(name) = former.text("HostIFName")? else { return Ok(None) };
-    let name: LinkName = name.parse().map_err(|e| former.wrong("HostIFName", "a link name", e))?;
+    let name: LinkName = name.parse().map_err(|e| former.invalid("HostIFName", "a link name", e))?;
     // Versions that did not look at the MTU noted 0.
     let mtu = Some(number(former, "MTU")?).filter(|mtu| *mtu != 0);
     Ok(Some(HostLinkState::from_go_state(name, mac(former, "EffectiveMAC")?, mtu)))
@@ -171,12 +171,12 @@ fn host_link_state(former: &ConfObject<'_>) -> Result<Option<HostLinkState>, Cni
 
 fn mac(former: &ConfObject<'_>, key: &str) -> Result<Option<MacAddr>, CniError> {
     let text = former.text(key)?;
-    text.map(|text| text.parse().map_err(|e| former.wrong(key, "a MAC address", e))).transpose()
+    text.map(|text| text.parse().map_err(|e| former.invalid(key, "a MAC address", e))).transpose()
 }
 
 fn number(former: &ConfObject<'_>, key: &str) -> Result<u32, CniError> {
     let value = former.integer(key)?.unwrap_or_default();
-    u32::try_from(value).map_err(|_| former.wrong(key, "a number of at least 0", value))
+    u32::try_from(value).map_err(|_| former.invalid(key, "a number of at least 0", value))
 }
 
 #[cfg(test)]

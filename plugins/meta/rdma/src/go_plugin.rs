@@ -57,16 +57,16 @@ impl GoRdmaState {
     /// # Errors
     /// If it is malformed.
     pub fn of(fields: &ConfObject<'_>) -> Result<Self, CniError> {
-        let text = |key: &str| fields.text(key)?.ok_or_else(|| fields.wrong(key, "a text", "none"));
+        let text = |key: &str| fields.text(key)?.ok_or_else(|| fields.invalid(key, "a text", "none"));
         let version = text("version")?;
         if version != VERSION {
-            return Err(fields.wrong("version", VERSION, version));
+            return Err(fields.invalid("version", VERSION, version));
         }
         let function = text("deviceID")?;
         Ok(Self {
             function: function
                 .parse()
-                .map_err(|e| fields.wrong("deviceID", "a PCI or auxiliary device", e))?,
+                .map_err(|e| fields.invalid("deviceID", "a PCI or auxiliary device", e))?,
             device: text("containerRdmaDevName")?.to_owned(),
         })
     }

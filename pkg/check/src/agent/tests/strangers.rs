@@ -217,7 +217,7 @@ fn a_client_over_its_rate_gets_a_clear_error() {
         let node = node();
         let connect = |_| Client::connect(&node, address, None).err();
         let errors: Vec<Error> = (0..500).filter_map(connect).collect();
-        assert!(errors.iter().all(|error| matches!(error, Error::TurnedAway { .. })), "{errors:?}");
+        assert!(errors.iter().all(|error| matches!(error, Error::ClosedBeforeGreeting { .. })), "{errors:?}");
         let error = errors.first().unwrap().to_string();
         assert!(
             error.contains("too many connections from this address") && error.contains("try again"),

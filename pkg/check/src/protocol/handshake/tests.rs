@@ -99,7 +99,7 @@ fn a_client_with_another_token_is_refused_with_the_reason() {
     let error = client.unwrap_err().to_string();
     assert!(error.contains("the token is wrong or missing: use the same --token-file"), "{error}");
     let (agent, client) = connect(token(), None);
-    assert!(matches!(agent, Err(Error::Left { .. })), "{agent:?}");
+    assert!(matches!(agent, Err(Error::ClosedDuringHandshake { .. })), "{agent:?}");
     assert!(client.unwrap_err().to_string().contains("requires a token: use --token-file"));
 }
 
