@@ -1,5 +1,7 @@
 //! What a plugin's own errors mean to the caller of the plugin.
 
+use std::fmt;
+
 /// What an error means to the caller of the plugin. [`crate::Error`] maps each to a CNI error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
@@ -24,12 +26,20 @@ pub enum Condition {
 }
 
 /// An error that only one plugin has, as opposed to the variants of [`crate::Error`].
-pub trait PluginError: std::error::Error + Send + Sync + 'static {
+///
+/// It does not require [`std::error::Error`]: the trait object would contain the `Debug` output of every error.
+pub trait PluginError: fmt::Display + Send + Sync + 'static {
     /// Returns what the error means to the caller, which decides its code.
     fn condition(&self) -> Condition;
 
     /// Returns the remedy, or more about the cause; empty if the error's text is sufficient.
     fn details(&self) -> String {
         String::new()
+    }
+}
+
+impl fmt::Debug for dyn PluginError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
