@@ -54,7 +54,7 @@ fn names() -> Result<Vec<String>> {
 /// Moves the devices into the pods, and writes a pod map entry for each pod, as the plugins do.
 pub(crate) fn move_to_pods() -> Result<()> {
     let map = PodMap::below("/run/silkrail".as_ref());
-    let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    let boot_id = bootid::current()?;
     for (number, devices) in names()?.chunks(DEVICES / NAMESPACES).enumerate() {
         let name = format!("pod-{number}");
         tool("ip", &["netns", "add", &name])?;
@@ -63,7 +63,7 @@ pub(crate) fn move_to_pods() -> Result<()> {
         }
         let attachment = format!("c{number}@net1").parse()?;
         let mut entry = Entry::new("rdma", format!("c{number}@net1").parse()?);
-        entry.boot_id = boot_id.trim().into();
+        entry.boot_id = boot_id.into();
         entry.pod = Some(podmap::PodRef {
             namespace: "bench".into(),
             name: name.clone(),
