@@ -51,8 +51,8 @@ pub fn ports(sysfs: &Sysfs) -> Result<Vec<CandidatePort>, Error> {
 
 /// Reads the GIDs, the speed and the MTU of a port. Returns `None` if the port has disappeared in the meantime.
 fn describe(sysfs: &Sysfs, networks: &Networks, port: rdma::Port) -> Result<Option<CandidatePort>, Error> {
-    let gids = match sysfs.gids(&port.device_name, port.port) {
-        Ok(gids) => gids,
+    let gids = match sysfs.gid_table(&port.device_name, port.port) {
+        Ok(table) => table.entries,
         Err(error) if error.is_not_found() => return Ok(None),
         Err(error) => return Err(error.into()),
     };

@@ -8,6 +8,7 @@ use rdma::{
     resource::{CounterSet, ResourceCounts},
 };
 use serde::Serialize;
+use sysfs::GidTable;
 
 use crate::{DeviceInfo, device_resources::DeviceResources};
 
@@ -99,15 +100,6 @@ pub struct PortReading {
     pub speed: Option<u32>,
     /// The last reading of its GID table.
     pub gids: Option<Arc<GidTable>>,
-}
-
-/// The GID table of a port.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GidTable {
-    /// The number of entries that the table can hold.
-    pub capacity: usize,
-    /// The entries in use.
-    pub entries: Vec<sysfs::GidEntry>,
 }
 
 impl DeviceReading {

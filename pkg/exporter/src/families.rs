@@ -119,11 +119,13 @@ mod tests {
 
     /// Returns the lines of a metric in the classic text format.
     fn lines(reading: &DeviceReading, metric: &str) -> Vec<String> {
+        lines_of(&mut FamilyWriter::default(), reading, metric)
+    }
+
+    fn lines_of(writer: &mut FamilyWriter, reading: &DeviceReading, metric: &str) -> Vec<String> {
         let mut report = NodeSnapshot::new("n".into(), UNIX_EPOCH);
         report.devices.push(DeviceSnapshot::new(reading.clone(), None));
-        let text = FamilyWriter::default()
-            .write(&report, &CounterHistory::default(), false)
-            .encode(ExpositionFormat::Text);
+        let text = writer.write(&report, &CounterHistory::default(), false).encode(ExpositionFormat::Text);
         let of_metric = |line: &&str| line.starts_with(&format!("{metric}{{"));
         text.lines().filter(of_metric).map(str::to_owned).collect()
     }
@@ -167,5 +169,33 @@ mod tests {
         assert!(info.len() == 1 && !info[0].contains("netdev"), "{info:?}");
         let bytes = r#"rdma_port_transmit_bytes_total{node="n",device="d0",port="1"} 1000"#;
         assert_eq!(lines(&infiniband, "rdma_port_transmit_bytes_total"), [bytes]);
+    }
+
+    #[test]
+    fn cached_labels_follow_every_property_that_they_contain() {
+        let mut reading = device(vec![port(&[], &[], &[])]);
+        let mut writer = FamilyWriter::default();
+        let mut shows = |reading: &DeviceReading, metric: &str, label: &str| {
+            let lines = lines_of(&mut writer, reading, metric);
+            assert!(lines.len() == 1 && lines[0].contains(label), "{label}: {lines:?}");
+        };
+        shows(&reading, "rdma_port_info", r#"netns="host""#);
+        reading.ports[0].port.state = PortState::Down;
+        shows(&reading, "rdma_port_info", r#"state="down""#);
+        reading.ports[0].port.link_name = Some("eth7".into());
+        shows(&reading, "rdma_port_info", r#"netdev="eth7""#);
+        reading.device.fw_version = Some("28.39.1002".into());
+        shows(&reading, "rdma_device_info", r#"fw_version="28.39.1002""#);
+        reading.facts = Arc::new(DeviceInfo { driver: Some("mlx5_core".into()), ..DeviceInfo::default() });
+        shows(&reading, "rdma_device_info", r#"driver="mlx5_core""#);
+        (reading.on_node, reading.pod) = (false, Some(pod("a")));
+        shows(&reading, "rdma_port_info", r#"pod_name="a""#);
+        shows(&reading, "rdma_port_state", r#"netns="pod""#);
+        reading.pod = Some(pod("b"));
+        shows(&reading, "rdma_device_info", r#"pod_name="b""#);
+    }
+
+    fn pod(name: &str) -> Arc<PodInfo> {
+        Arc::new(PodInfo { namespace: "default".into(), name: name.into(), uid: None })
     }
 }

@@ -55,7 +55,7 @@ pub use exporter::Exporter;
 
 pub use collect_error::{CollectError, ErrorReason};
 pub use common_totals::{CommonTotals, PriorityTotals};
-pub use device_reading::{DeviceReading, GidTable, PodInfo, PortReading, RawCounters};
+pub use device_reading::{DeviceReading, PodInfo, PortReading, RawCounters};
 pub use device_resources::DeviceResources;
 pub use node_snapshot::{
     DeviceSnapshot, NoWorkloadResolver, NodeSnapshot, PodTraffic, Workload, WorkloadResolver,

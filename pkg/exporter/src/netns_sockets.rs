@@ -31,7 +31,8 @@ impl NetnsSockets {
         // InfiniBand ports have no links, for example. If a port has one, `ethtool` opens the socket later.
         let has_links = place.has_links.swap(false, Ordering::Relaxed);
         let ethtool = || has_links.then(ethtool::EthtoolSocket::open).and_then(Result::ok);
-        let open = || Ok::<_, BoxError>((rdma::Handle::open(node)?, ethtool()));
+        // Each collection reads first whether the RDMA core is loaded.
+        let open = || Ok::<_, BoxError>((rdma::Handle::open_here()?, ethtool()));
         let sockets = place.run_in_netns(host, open)?;
         let Some((rdma, ethtool)) = sockets.transpose()? else { return Ok(None) };
         Ok(Some(Self { place, rdma, ethtool, node: node.clone(), host: host.clone() }))

@@ -1,8 +1,7 @@
 //! The network namespaces whose devices are read: that of the host, and those of pods with exclusive devices.
 
 use std::{
-    ffi::OsString,
-    fs, io,
+    io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
     time::{Duration, Instant},
@@ -37,7 +36,7 @@ pub(crate) struct NetnsTarget {
 #[derive(Debug)]
 struct DeviceListCache {
     /// The names of the devices in sysfs at that time.
-    names: Vec<OsString>,
+    names: Vec<String>,
     devices: Vec<Device>,
     listed: Instant,
 }
@@ -169,9 +168,11 @@ impl SysfsView {
     }
 
     /// Returns the sorted names in `/sys/class/infiniband`.
-    fn rdma_names(&self) -> io::Result<Vec<OsString>> {
-        let entries = fs::read_dir(self.sysfs().root().join("class/infiniband"))?;
-        let mut names = entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
+    fn rdma_names(&self) -> io::Result<Vec<String>> {
+        let mut names = match self {
+            Self::Node(sysfs) => sysfs.rdma_names()?,
+            Self::Pod(mount) => mount.rdma_names()?,
+        };
         names.sort_unstable();
         Ok(names)
     }

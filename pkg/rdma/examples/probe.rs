@@ -122,8 +122,8 @@ fn print_counters(rdma: &Handle, device: &Device, port: &Port) -> ProbeResult {
 }
 
 fn print_gids(sysfs: &Sysfs, port: &Port) {
-    match sysfs.gids(&port.device_name, port.port) {
-        Ok(gids) => gids.iter().for_each(|gid| {
+    match sysfs.gid_table(&port.device_name, port.port) {
+        Ok(table) => table.entries.iter().for_each(|gid| {
             let kind = format!("{:?}", gid.kind);
             println!("{}", json!({"gid": gid.gid, "index": gid.index, "type": kind, "netdev": gid.link}));
         }),

@@ -53,7 +53,12 @@ impl Handle {
         netns.run(Self::open_here)?
     }
 
-    pub(crate) fn open_here() -> Result<Self, Error> {
+    /// Opens a handle in the calling thread's namespace without reading sysfs first, for callers that know that the RDMA
+    /// core is loaded.
+    ///
+    /// # Errors
+    /// [`Error::NoRdma`].
+    pub fn open_here() -> Result<Self, Error> {
         let socket = Socket::open().map_err(|error| match error.errno() {
             Some(Errno::EPROTONOSUPPORT) => Error::NoRdma,
             _ => error.into(),

@@ -3,11 +3,12 @@
 use std::{
     io,
     os::fd::{AsRawFd, OwnedFd},
+    path::Path,
 };
 
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
-use crate::Sysfs;
+use crate::{Sysfs, directory, rdma::CLASS};
 
 /// A read-only mount of sysfs that is attached nowhere in the file system.
 ///
@@ -16,7 +17,7 @@ use crate::Sysfs;
 #[derive(Debug)]
 pub struct DetachedSysfs {
     sysfs: Sysfs,
-    _mount: OwnedFd,
+    mount: OwnedFd,
 }
 
 impl DetachedSysfs {
@@ -36,11 +37,20 @@ impl DetachedSysfs {
             | MountAttrFlags::MOUNT_ATTR_NOEXEC;
         let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
         let sysfs = Sysfs::at(format!("/proc/self/fd/{}", mount.as_raw_fd()));
-        Ok(Self { sysfs, _mount: mount })
+        Ok(Self { sysfs, mount })
     }
 
     /// The tree, for as long as `self` lives.
     pub fn sysfs(&self) -> &Sysfs {
         &self.sysfs
+    }
+
+    /// Returns the names of the RDMA devices, in any order. The path of [`Self::sysfs`] leads through `/proc`, which takes
+    /// longer than the list itself.
+    ///
+    /// # Errors
+    /// The error of the system call that failed.
+    pub fn rdma_names(&self) -> io::Result<Vec<String>> {
+        Ok(directory::list(&self.mount, Path::new(CLASS))?)
     }
 }

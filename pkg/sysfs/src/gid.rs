@@ -12,7 +12,8 @@ use std::{
 
 use crate::{
     Error, Sysfs,
-    root::{names, text, value},
+    directory::Directory,
+    root::{parsed, text},
 };
 
 /// An entry of a GID table.
@@ -26,6 +27,16 @@ pub struct GidEntry {
     pub kind: GidType,
     /// The link of the address, by its name in its own namespace. InfiniBand has none.
     pub link: Option<String>,
+}
+
+/// A GID table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GidTable {
+    /// The number of entries, used or not.
+    #[doc(alias = "gid_tbl_len")]
+    pub capacity: usize,
+    /// The entries in use.
+    pub entries: Vec<GidEntry>,
 }
 
 /// The type of a GID, which determines the packet format.
@@ -76,7 +87,7 @@ impl Sysfs {
     /// # Errors
     /// [`Error::NotFound`] if the device or the port is not visible here.
     pub fn lacks_roce_v2(&self, device: &str, port: u32) -> Result<Option<NoRoceV2>, Error> {
-        let table = self.gid_table(device, port)?;
+        let table = self.gid_table_dir(device, port)?;
         let mut is_empty = true;
         for entry in table.used() {
             match table.kind(entry?.0)? {
@@ -94,21 +105,25 @@ impl Sysfs {
         })
     }
 
-    /// Returns the entries of a GID table that are in use.
+    /// Reads a GID table.
     ///
     /// # Errors
     /// [`Error::NotFound`] if the device or the port is not visible here.
-    pub fn gids(&self, device: &str, port: u32) -> Result<Vec<GidEntry>, Error> {
-        let table = self.gid_table(device, port)?;
-        let mut gids = Vec::new();
-        for entry in table.used() {
+    pub fn gid_table(&self, device: &str, port: u32) -> Result<GidTable, Error> {
+        let dir = self.gid_table_dir(device, port)?;
+        let mut table = GidTable::default();
+        for entry in dir.all() {
             let (index, gid) = entry?;
+            table.capacity += 1;
+            if gid.is_unspecified() {
+                continue;
+            }
             // The entry may have been removed between the two reads.
-            if let Some(kind) = table.kind(index)? {
-                gids.push(GidEntry { index, gid, kind, link: table.attribute("ndevs", index)? });
+            if let Some(kind) = dir.kind(index)? {
+                table.entries.push(GidEntry { index, gid, kind, link: dir.attribute("ndevs", index)? });
             }
         }
-        Ok(gids)
+        Ok(table)
     }
 
     /// Returns the index of the RoCE v2 GID of the port for `address`.
@@ -120,7 +135,7 @@ impl Sysfs {
             IpAddr::V4(v4) => v4.to_ipv6_mapped(),
             IpAddr::V6(v6) => v6,
         };
-        let table = self.gid_table(device, port)?;
+        let table = self.gid_table_dir(device, port)?;
         for entry in table.used() {
             let (index, gid) = entry?;
             if gid == wanted && table.kind(index)? == Some(GidType::RoceV2) {
@@ -130,45 +145,49 @@ impl Sysfs {
         Ok(None)
     }
 
-    /// Returns the number of entries of a GID table, used or not.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] if the device or the port is not visible here.
-    #[doc(alias = "gid_tbl_len")]
-    pub fn gid_table_len(&self, device: &str, port: u32) -> Result<usize, Error> {
-        let table = self.gid_table(device, port)?;
-        Ok(names(&table.port.join("gids"))?.len())
-    }
-
     /// Returns the link layer of a port: `Ethernet` or `InfiniBand`.
     ///
     /// # Errors
     /// [`Error::NotFound`] if the device or the port is not visible here.
     pub fn link_layer(&self, device: &str, port: u32) -> Result<String, Error> {
         let path = self.rdma_dir(device)?.join(format!("ports/{port}/link_layer"));
-        text(&path)?
-            .ok_or_else(|| Error::NotFound { what: format!("port {port} of RDMA device {device}"), path })
+        text(&path)?.ok_or_else(|| no_port(device, port, path))
     }
 
-    fn gid_table(&self, device: &str, port: u32) -> Result<GidTableDir, Error> {
+    fn gid_table_dir(&self, device: &str, port: u32) -> Result<GidTableDir, Error> {
         let infiniband = self.link_layer(device, port)? == "InfiniBand";
-        Ok(GidTableDir { port: self.rdma_dir(device)?.join(format!("ports/{port}")), infiniband })
+        let path = self.rdma_dir(device)?.join(format!("ports/{port}"));
+        let port = Directory::open(path.clone())?.ok_or_else(|| no_port(device, port, path))?;
+        Ok(GidTableDir { port, infiniband })
     }
 }
 
+fn no_port(device: &str, port: u32, path: PathBuf) -> Error {
+    Error::NotFound { what: format!("port {port} of RDMA device {device}"), path }
+}
+
 struct GidTableDir {
-    port: PathBuf,
+    port: Directory,
     infiniband: bool,
 }
 
 impl GidTableDir {
+    /// Iterates over index and GID of all entries.
+    fn all(&self) -> impl Iterator<Item = Result<(u32, Ipv6Addr), Error>> {
+        let entry = |index| self.gid(index).transpose().map(|gid| Ok((index, gid?)));
+        (0..).map_while(entry)
+    }
+
     /// Iterates over index and GID of the entries in use. An unused entry is all zeros.
     fn used(&self) -> impl Iterator<Item = Result<(u32, Ipv6Addr), Error>> {
-        let gids = self.port.join("gids");
-        let entry = move |index: u32| value::<Ipv6Addr>(&gids.join(index.to_string()), "a GID").transpose();
-        let all = (0..).map_while(move |index| Some((index, entry(index)?)));
-        all.map(|(index, gid)| Ok((index, gid?)))
-            .filter(|entry| !matches!(entry, Ok((_, gid)) if gid.is_unspecified()))
+        self.all().filter(|entry| !matches!(entry, Ok((_, gid)) if gid.is_unspecified()))
+    }
+
+    /// Returns the GID of an entry; `None` after the last entry.
+    fn gid(&self, index: u32) -> Result<Option<Ipv6Addr>, Error> {
+        let file = format!("gids/{index}");
+        let text = self.port.text(&file)?;
+        text.map(|text| parsed(&self.port.path(&file), text, "a GID")).transpose()
     }
 
     /// Returns the type of an entry. The kernel writes `IB/RoCE v1` for two types; the link layer distinguishes them.
@@ -183,7 +202,7 @@ impl GidTableDir {
 
     /// Reads an attribute of an entry. The kernel returns `EINVAL` for an unused entry, and for an entry without a link.
     fn attribute(&self, name: &str, index: u32) -> Result<Option<String>, Error> {
-        match text(&self.port.join(format!("gid_attrs/{name}/{index}"))) {
+        match self.port.text(&format!("gid_attrs/{name}/{index}")) {
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::InvalidInput => Ok(None),
             other => other,
         }
@@ -200,7 +219,8 @@ mod tests {
     #[test]
     fn the_table_is_read_past_its_gaps() {
         let tree = SysfsFixture::mlx5();
-        let gids = tree.sysfs.gids("mlx5_0", 1).unwrap();
+        let GidTable { capacity, entries: gids } = tree.sysfs.gid_table("mlx5_0", 1).unwrap();
+        assert_eq!(capacity, 16);
         let indexes: Vec<u32> = gids.iter().map(|gid| gid.index).collect();
         assert_eq!(indexes, [0, 1, 4, 10]);
         assert_eq!(gids[0].kind, GidType::RoceV1);
@@ -240,7 +260,7 @@ mod tests {
     #[test]
     fn the_error_of_a_missing_device_contains_its_name() {
         let tree = SysfsFixture::mlx5();
-        let error = tree.sysfs.gids("mlx5_3", 1).unwrap_err();
+        let error = tree.sysfs.gid_table("mlx5_3", 1).unwrap_err();
         assert!(error.is_not_found());
         assert!(error.to_string().starts_with("port 1 of RDMA device mlx5_3: not found"), "{error}");
     }

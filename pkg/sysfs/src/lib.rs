@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod detached;
+mod directory;
 mod error;
 mod function;
 mod gid;
@@ -27,7 +28,7 @@ mod test_fixture;
 pub use detached::DetachedSysfs;
 pub use error::Error;
 pub use function::{AuxiliaryName, Function, InvalidFunction};
-pub use gid::{GidEntry, GidType, NoRoceV2};
+pub use gid::{GidEntry, GidTable, GidType, NoRoceV2};
 pub use napi::NapiSettings;
 pub use network::PciId;
 pub use root::Sysfs;

@@ -1,17 +1,21 @@
 //! RDMA devices of a function, and settings of the RDMA core.
 
-use std::path::PathBuf;
+use std::{io, path::PathBuf};
 
 use identifiers::PciAddress;
+use rustix::fs::CWD;
 
 use crate::{
-    Error, Function, Sysfs,
+    Error, Function, Sysfs, directory,
     root::{is_there, link, names, parsed, text},
 };
 
 /// The classes of the character devices, which are visible in every namespace.
 const VERBS: &str = "infiniband_verbs";
 const MAD: &str = "infiniband_mad";
+
+/// The class of the RDMA devices, below the root.
+pub(crate) const CLASS: &str = "class/infiniband";
 
 impl Sysfs {
     /// Returns whether the RDMA core of the kernel is loaded.
@@ -21,7 +25,15 @@ impl Sysfs {
     /// # Errors
     /// [`Error::Io`] if that cannot be determined.
     pub fn has_rdma(&self) -> Result<bool, Error> {
-        is_there(&self.root().join("class/infiniband"))
+        is_there(&self.root().join(CLASS))
+    }
+
+    /// Returns the names of the RDMA devices in the namespace that this sysfs shows, in any order.
+    ///
+    /// # Errors
+    /// The error of the system call that failed.
+    pub fn rdma_names(&self) -> io::Result<Vec<String>> {
+        Ok(directory::list(CWD, &self.root().join(CLASS))?)
     }
 
     /// Returns the RDMA devices of the function in the namespace that this sysfs shows, sorted.
@@ -175,7 +187,7 @@ impl Sysfs {
 
     /// Returns the directory of an RDMA device. Validates the name, which may be user input.
     pub(crate) fn rdma_dir(&self, device: &str) -> Result<PathBuf, Error> {
-        let class = self.root().join("class/infiniband");
+        let class = self.root().join(CLASS);
         if matches!(device, "" | "." | "..") || device.contains(['/', '\0']) {
             return Err(Error::NotFound { what: format!("RDMA device {device:?}"), path: class });
         }

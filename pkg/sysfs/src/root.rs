@@ -3,17 +3,13 @@
 use std::{
     fs::{self, File},
     io::{self, Read},
-    mem::MaybeUninit,
     path::{Path, PathBuf},
     str::FromStr,
 };
 
-use rustix::{
-    fs::{Mode, OFlags, RawDir},
-    io::Errno,
-};
+use rustix::{fs::CWD, io::Errno};
 
-use crate::Error;
+use crate::{Error, directory};
 
 /// A sysfs tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,10 +46,15 @@ pub(crate) fn is_there(path: &Path) -> Result<bool, Error> {
 pub(crate) fn text(path: &Path) -> Result<Option<String>, Error> {
     let mut page = [0; 4096];
     match File::open(path).and_then(|mut file| file.read(&mut page)) {
-        Ok(length) => Ok(Some(String::from_utf8_lossy(&page[..length]).trim_end().to_owned())),
+        Ok(length) => Ok(Some(trimmed(&page[..length]))),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(Error::Io { path: path.to_owned(), source }),
     }
+}
+
+/// Returns the text of an attribute without trailing white space.
+pub(crate) fn trimmed(attribute: &[u8]) -> String {
+    String::from_utf8_lossy(attribute).trim_end().to_owned()
 }
 
 /// Reads and parses a file; `None` if it does not exist.
@@ -72,7 +73,7 @@ pub(crate) fn link(path: &Path) -> Result<Option<String>, Error> {
 
 /// Returns the names in a directory, sorted; empty if it does not exist.
 pub(crate) fn names(path: &Path) -> Result<Vec<String>, Error> {
-    match list(path) {
+    match directory::list(CWD, path) {
         Ok(mut names) => {
             names.sort();
             Ok(names)
@@ -80,21 +81,6 @@ pub(crate) fn names(path: &Path) -> Result<Vec<String>, Error> {
         Err(Errno::NOENT) => Ok(Vec::new()),
         Err(errno) => Err(Error::Io { path: path.to_owned(), source: errno.into() }),
     }
-}
-
-/// Lists a directory with a buffer on the stack. musl calls mmap(2) and munmap(2) for each `opendir(3)`.
-fn list(path: &Path) -> Result<Vec<String>, Errno> {
-    let dir = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    let mut buffer = [MaybeUninit::uninit(); 2048];
-    let mut entries = RawDir::new(dir, &mut buffer);
-    let mut names = Vec::new();
-    while let Some(entry) = entries.next() {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        if name != "." && name != ".." {
-            names.push(name);
-        }
-    }
-    Ok(names)
 }
 
 /// Parses the contents of the file `path`.

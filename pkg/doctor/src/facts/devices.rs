@@ -108,13 +108,9 @@ fn only_link(function: &Option<String>, functions: &[FunctionFacts], port: &Port
 fn port(tree: &HostRoot, device: &str, number: u32) -> PortFacts {
     let file = |name: &str| format!("{CLASS}/{device}/ports/{number}/{name}");
     let sysfs = Sysfs::at(tree.path("sys"));
-    let gids = match sysfs.gids(device, number) {
-        Ok(gids) => Some(gids.into_iter().map(gid).collect::<Vec<_>>()),
-        Err(error) => {
-            tree.note_unexamined(format!("GIDs of port {number} of {device}"), error);
-            None
-        }
-    };
+    let gids = sysfs.gid_table(device, number);
+    let gids =
+        gids.map_err(|error| tree.note_unexamined(format!("GIDs of port {number} of {device}"), error)).ok();
     let class = tree.text(format!("{CLASS}/{device}/tc/{number}/traffic_class"));
     PortFacts {
         number,
@@ -124,8 +120,8 @@ fn port(tree: &HostRoot, device: &str, number: u32) -> PortFacts {
         rate: tree.text(file("rate")),
         sm_lid: tree.text(file("sm_lid")),
         link: tree.text(file("gid_attrs/ndevs/0")).into_option().filter(|name| !name.is_empty()),
-        gid_table: sysfs.gid_table_len(device, number).unwrap_or_default(),
-        gids,
+        gid_table: gids.as_ref().map(|table| table.capacity).unwrap_or_default(),
+        gids: gids.map(|table| table.entries.into_iter().map(gid).collect()),
         traffic_class: class.get().and_then(|text| {
             text.lines().find_map(|line| line.trim().strip_prefix("Global tclass=")?.parse().ok())
         }),

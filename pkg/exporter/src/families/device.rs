@@ -1,10 +1,11 @@
 //! Devices: properties, state and number of objects.
 
-use exposition::{Exposition, LabelSet, MetricType};
-use rdma::{NodeType, PortState};
+use exposition::{Exposition, MetricType};
+use rdma::PortState;
+use sysfs::GidTable;
 
 use super::labels::{DeviceLabels, RESOURCES};
-use crate::{DeviceReading, GidTable};
+use crate::DeviceReading;
 
 pub(super) fn write(families: &mut Exposition, devices: &[(&DeviceReading, &DeviceLabels)]) {
     let mut gauge = |name, help| families.family_id(name, MetricType::Gauge, help);
@@ -20,7 +21,7 @@ pub(super) fn write(families: &mut Exposition, devices: &[(&DeviceReading, &Devi
     );
     let limits = gauge("rdma_resource_limit", "Maximum number of objects of a type on the device.");
     for (reading, known) in devices {
-        families.add(infos, info(reading, &known.device), true);
+        families.add(infos, known.info.clone(), true);
         if !reading.ports.is_empty() {
             let up = reading.ports.iter().any(|port| port.port.state == PortState::Active);
             families.add(ups, known.device.clone(), up);
@@ -36,38 +37,6 @@ pub(super) fn write(families: &mut Exposition, devices: &[(&DeviceReading, &Devi
         if let Some(room) = gids(reading, |table| table.capacity) {
             families.add(limits, known.resources[RESOURCES.len() - 1].clone(), room);
         }
-    }
-}
-
-fn info(reading: &DeviceReading, labels: &LabelSet) -> LabelSet {
-    let (device, facts) = (&reading.device, &reading.facts);
-    let numa_node = facts.numa_node.map(|node| node.to_string());
-    labels
-        .builder()
-        .with_some("driver", facts.driver.as_deref())
-        .with_some("fw_version", device.fw_version.as_deref())
-        .with_some("board_id", facts.board_id.as_deref())
-        .with("node_guid", &device.node_guid.to_string())
-        .with("sys_image_guid", &device.sys_image_guid.to_string())
-        .with_some("pci_address", facts.function.as_deref())
-        .with_some("numa_node", numa_node.as_deref())
-        .with("is_vf", if facts.is_vf { "true" } else { "false" })
-        .with_some("pf_device", facts.pf_device.as_deref())
-        .with_some("pf_netdev", facts.pf_link.as_deref())
-        .with_some("node_type", device.node_type.map(node_type))
-        .with_some("protocol", device.protocol.as_deref())
-        .build()
-}
-
-fn node_type(kind: NodeType) -> &'static str {
-    match kind {
-        NodeType::Ca => "ca",
-        NodeType::Switch => "switch",
-        NodeType::Router => "router",
-        NodeType::Rnic => "rnic",
-        NodeType::Usnic => "usnic",
-        NodeType::UsnicUdp => "usnic_udp",
-        _ => "unspecified",
     }
 }
 

@@ -1,9 +1,12 @@
 //! The labels of a device's gauges, which are cached between collections.
 
+use std::sync::Arc;
+
 use exposition::{LabelSet, LabelsBuilder};
+use rdma::{Device, NodeType, Port};
 
 use super::with_pod;
-use crate::DeviceReading;
+use crate::{DeviceInfo, DeviceReading, PodInfo, PortReading};
 
 /// The values of the label `resource`. GIDs must be last.
 pub(super) const RESOURCES: [&str; 8] = ["qp", "cq", "mr", "pd", "ctx", "srq", "cm_id", "gid"];
@@ -11,9 +14,12 @@ pub(super) const RESOURCES: [&str; 8] = ["qp", "cq", "mr", "pd", "ctx", "srq", "
 /// The labels of a device's gauges.
 #[derive(Debug)]
 pub(super) struct DeviceLabels {
+    source: LabelSource,
     /// The labels of the device, and of its pod in exclusive mode.
     pub(super) device: LabelSet,
-    /// The same with each of [`RESOURCES`].
+    /// The same with the properties of the device.
+    pub(super) info: LabelSet,
+    /// The labels of the device with each of [`RESOURCES`].
     pub(super) resources: [LabelSet; RESOURCES.len()],
     /// The labels of its ports, in the reading's order.
     pub(super) ports: Vec<PortLabels>,
@@ -22,39 +28,117 @@ pub(super) struct DeviceLabels {
 /// The labels of a port's gauges.
 #[derive(Debug)]
 pub(super) struct PortLabels {
-    number: u32,
     /// The labels of the port, and of its device's pod in exclusive mode.
     pub(super) port: LabelSet,
-    /// The same with `is_vf` and `netns`.
+    /// The same with the properties of the port.
+    pub(super) info: LabelSet,
+    /// The labels of the port with `is_vf` and `netns`.
     pub(super) state: LabelSet,
-    /// The same with `is_vf`.
+    /// The labels of the port with `is_vf`.
     pub(super) speed: LabelSet,
+}
+
+/// The part of a reading that the labels contain.
+#[derive(Debug)]
+struct LabelSource {
+    node: LabelSet,
+    device: Device,
+    facts: Arc<DeviceInfo>,
+    pod: Option<Arc<PodInfo>>,
+    on_node: bool,
+    ports: Vec<Port>,
 }
 
 impl DeviceLabels {
     /// Returns the labels of a device; `known` if they are unchanged.
     pub(super) fn of(known: Option<Self>, reading: &DeviceReading, node: &LabelSet) -> Self {
-        let device = with_pod(for_device(reading, node), reading.pod.as_ref()).build();
-        let ports = || reading.ports.iter().map(|port| port.port.port);
-        let same =
-            |known: &Self| known.device == device && known.ports.iter().map(|port| port.number).eq(ports());
-        known.filter(same).unwrap_or_else(|| Self {
-            resources: RESOURCES.map(|resource| device.and("resource", resource)),
-            ports: ports().map(|port| PortLabels::of(port, reading, node)).collect(),
-            device,
+        known.filter(|known| known.source.is_of(reading, node)).unwrap_or_else(|| {
+            let device = with_pod(for_device(reading, node), reading.pod.as_ref()).build();
+            Self {
+                source: LabelSource::of(reading, node),
+                info: device_info(reading, &device),
+                resources: RESOURCES.map(|resource| device.and("resource", resource)),
+                ports: reading.ports.iter().map(|port| PortLabels::of(port, reading, node)).collect(),
+                device,
+            }
         })
     }
 }
 
 impl PortLabels {
-    fn of(number: u32, reading: &DeviceReading, node: &LabelSet) -> Self {
-        let port = for_device(reading, node).with_text("port", number);
-        let port = with_pod(port, reading.pod.as_ref()).build();
-        let speed = port.and("is_vf", if reading.facts.is_vf { "true" } else { "false" });
-        Self { number, state: speed.and("netns", reading.netns()), speed, port }
+    fn of(port: &PortReading, reading: &DeviceReading, node: &LabelSet) -> Self {
+        let labels = for_device(reading, node).with_text("port", port.port.port);
+        let labels = with_pod(labels, reading.pod.as_ref()).build();
+        let speed = labels.and("is_vf", if reading.facts.is_vf { "true" } else { "false" });
+        let info = port_info(reading, port, &labels);
+        Self { info, state: speed.and("netns", reading.netns()), speed, port: labels }
+    }
+}
+
+impl LabelSource {
+    fn of(reading: &DeviceReading, node: &LabelSet) -> Self {
+        Self {
+            node: node.clone(),
+            device: reading.device.clone(),
+            facts: reading.facts.clone(),
+            pod: reading.pod.clone(),
+            on_node: reading.on_node,
+            ports: reading.ports.iter().map(|port| port.port.clone()).collect(),
+        }
+    }
+
+    fn is_of(&self, reading: &DeviceReading, node: &LabelSet) -> bool {
+        self.node == *node
+            && self.device == reading.device
+            && Arc::ptr_eq(&self.facts, &reading.facts)
+            && (&self.pod, self.on_node) == (&reading.pod, reading.on_node)
+            && self.ports.iter().eq(reading.ports.iter().map(|port| &port.port))
     }
 }
 
 fn for_device(reading: &DeviceReading, node: &LabelSet) -> LabelsBuilder {
     node.builder().with("device", &reading.device.name)
+}
+
+fn device_info(reading: &DeviceReading, labels: &LabelSet) -> LabelSet {
+    let (device, facts) = (&reading.device, &reading.facts);
+    let numa_node = facts.numa_node.map(|node| node.to_string());
+    labels
+        .builder()
+        .with_some("driver", facts.driver.as_deref())
+        .with_some("fw_version", device.fw_version.as_deref())
+        .with_some("board_id", facts.board_id.as_deref())
+        .with("node_guid", &device.node_guid.to_string())
+        .with("sys_image_guid", &device.sys_image_guid.to_string())
+        .with_some("pci_address", facts.function.as_deref())
+        .with_some("numa_node", numa_node.as_deref())
+        .with("is_vf", if facts.is_vf { "true" } else { "false" })
+        .with_some("pf_device", facts.pf_device.as_deref())
+        .with_some("pf_netdev", facts.pf_link.as_deref())
+        .with_some("node_type", device.node_type.map(node_type))
+        .with_some("protocol", device.protocol.as_deref())
+        .build()
+}
+
+fn node_type(kind: NodeType) -> &'static str {
+    match kind {
+        NodeType::Ca => "ca",
+        NodeType::Switch => "switch",
+        NodeType::Router => "router",
+        NodeType::Rnic => "rnic",
+        NodeType::Usnic => "usnic",
+        NodeType::UsnicUdp => "usnic_udp",
+        _ => "unspecified",
+    }
+}
+
+fn port_info(reading: &DeviceReading, port: &PortReading, labels: &LabelSet) -> LabelSet {
+    labels
+        .builder()
+        .with_some("netdev", port.port.link_name.as_deref())
+        .with("link_layer", port.link_layer())
+        .with("state", &port.state())
+        .with("physical_state", &port.physical_state())
+        .with("netns", reading.netns())
+        .build()
 }

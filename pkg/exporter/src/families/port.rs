@@ -1,6 +1,6 @@
 //! Ports: state, speed, GID table.
 
-use exposition::{Exposition, FamilyId, LabelSet, MetricType};
+use exposition::{Exposition, FamilyId, MetricType};
 use rdma::PortState;
 
 use super::labels::{DeviceLabels, PortLabels};
@@ -25,7 +25,7 @@ pub(super) fn write(families: &mut Exposition, devices: &[(&DeviceReading, &Devi
     let places = PortFamilies::of(families);
     for (reading, known) in devices {
         for (port, labels) in reading.ports.iter().zip(&known.ports) {
-            families.add(places.info, info(reading, port, labels), true);
+            families.add(places.info, labels.info.clone(), true);
             state(families, &places, port, labels);
             speed(families, &places, port, labels);
             if let Some(gids) = &port.gids {
@@ -62,18 +62,6 @@ impl PortFamilies {
             gid_capacity: gauge("rdma_port_gid_capacity", "Size of the port's GID table, in entries."),
         }
     }
-}
-
-fn info(reading: &DeviceReading, port: &PortReading, labels: &PortLabels) -> LabelSet {
-    labels
-        .port
-        .builder()
-        .with_some("netdev", port.port.link_name.as_deref())
-        .with("link_layer", port.link_layer())
-        .with("state", &port.state())
-        .with("physical_state", &port.physical_state())
-        .with("netns", reading.netns())
-        .build()
 }
 
 fn state(families: &mut Exposition, places: &PortFamilies, port: &PortReading, labels: &PortLabels) {

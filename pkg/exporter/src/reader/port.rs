@@ -4,10 +4,11 @@ use std::{sync::Arc, time::Instant};
 
 use identifiers::LinkName;
 use rdma::Device;
+use sysfs::GidTable;
 
 use super::bond;
 use crate::{
-    CollectError, Collector, ErrorReason, GidTable, RawCounters, counter_files::CounterFiles,
+    CollectError, Collector, ErrorReason, RawCounters, counter_files::CounterFiles,
     device_reading::CounterNames, netns_sockets::NetnsSockets, netns_target::SysfsView,
 };
 
@@ -114,7 +115,7 @@ impl PortReader {
         errors: &mut Vec<CollectError>,
     ) -> Option<Arc<GidTable>> {
         if self.gids.as_ref().is_none_or(|(read, _)| *read < before) {
-            match gid_table(view, device, port) {
+            match view.sysfs().gid_table(device, port) {
                 Ok(table) => self.gids = Some((Instant::now(), Arc::new(table))),
                 Err(error) if error.is_not_found() => self.gids = None,
                 Err(error) => errors.push(CollectError::new(Collector::Gids, &error)),
@@ -122,13 +123,6 @@ impl PortReader {
         }
         self.gids.as_ref().map(|(_, table)| table.clone())
     }
-}
-
-fn gid_table(view: &SysfsView, device: &str, port: u32) -> Result<GidTable, sysfs::Error> {
-    Ok(GidTable {
-        capacity: view.sysfs().gid_table_len(device, port)?,
-        entries: view.sysfs().gids(device, port)?,
-    })
 }
 
 /// Adds the error unless the link is gone or its driver does not support the request. Returns the default value.

@@ -2,8 +2,8 @@ use std::{net::Ipv6Addr, sync::Arc, time::UNIX_EPOCH};
 
 use exporter::{
     CollectError, Collector, CollectorStatus, DeviceInfo, DeviceReading, DeviceSnapshot, DeviceUsage,
-    ErrorReason, GidTable, NodeSnapshot, PodInfo, PodTraffic, PortReading, RawCounters, ResourceHolder,
-    ResourceShare, Workload,
+    ErrorReason, NodeSnapshot, PodInfo, PodTraffic, PortReading, RawCounters, ResourceHolder, ResourceShare,
+    Workload,
 };
 use podmap::{AttachMode, Entry};
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ fn port() -> PortReading {
         counters: counters([("port_rcv_data", 250)]),
         link_statistics: counters([("rx_prio3_pause", 9), ("rx_prio3_pause_duration", 1_500_000)]),
         speed: Some(100_000),
-        gids: Some(Arc::new(GidTable {
+        gids: Some(Arc::new(sysfs::GidTable {
             capacity: 255,
             entries: vec![
                 gid(0, "fe80::1", sysfs::GidType::RoceV1),
