@@ -65,10 +65,13 @@ impl PluginError for ExclusiveError {
 
     fn details(&self) -> String {
         match self {
-            Self::ModeIsShared => {
+            Self::ModeIsShared | Self::Refused(MoveError::ModeIsShared { .. }) => {
                 "run `silkrail mode set exclusive --persist`; the kernel allows it only while no other network \
                  namespace exists, so at boot before the container runtime"
                     .into()
+            }
+            Self::Refused(MoveError::DriverCannotMove { .. }) => {
+                "use such cards in shared RDMA mode, with macvlan or ipvlan".into()
             }
             Self::NotReady { .. } => {
                 "the pod requires RDMA (rdma.require) and was not started without it; check that the link's other end \
@@ -89,5 +92,21 @@ impl PluginError for ExclusiveError {
             }
             Self::Refused(_) | Self::NotInPod(_) | Self::Gone { .. } | Self::OtherNumbers { .. } => String::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_move_has_a_remedy_whichever_call_noticed_it() {
+        let device = || "mlx5_2".to_owned();
+        let shared = ExclusiveError::Refused(MoveError::ModeIsShared { device: device() });
+        assert_eq!(shared.details(), ExclusiveError::ModeIsShared.details());
+        let driver = Some("rxe");
+        let fixed = ExclusiveError::Refused(MoveError::DriverCannotMove { device: device(), driver });
+        assert!(fixed.details().contains("shared RDMA mode"), "{}", fixed.details());
+        assert!(matches!(fixed.condition(), Condition::NoRdma));
     }
 }

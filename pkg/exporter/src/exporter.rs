@@ -1,7 +1,7 @@
 //! The exporter: runs collections and keeps state between them.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
     thread,
     time::{Instant, SystemTime},
@@ -299,9 +299,9 @@ impl Exporter {
 
     /// Removes devices that are gone, and pods that are neither known to the node nor use a device.
     fn drop_gone_devices(&mut self, devices: &[DeviceSnapshot], connected: Vec<PodInfo>) {
-        let there: BTreeSet<u32> = devices.iter().map(|device| device.reading.device.index).collect();
+        let there: HashSet<u32> = devices.iter().map(|device| device.reading.device.index).collect();
         self.context_owners.forget(|device| there.contains(&device));
-        let names: BTreeSet<&str> = devices.iter().map(|device| &*device.reading.device.name).collect();
+        let names: HashSet<&str> = devices.iter().map(|device| &*device.reading.device.name).collect();
         let mut living = self.pods.all();
         living.extend(connected);
         let users = devices.iter().filter_map(|device| device.usage.as_ref());
@@ -309,13 +309,11 @@ impl Exporter {
             crate::ResourceHolder::Pod(pod) => Some((**pod).clone()),
             _ => None,
         }));
-        let in_pods: BTreeSet<&Arc<PodInfo>> =
-            devices.iter().filter_map(|d| d.reading.pod.as_ref()).collect();
-        let lives = |pod: &PodInfo| living.contains(pod) || in_pods.iter().any(|other| ***other == *pod);
+        let in_pods: HashSet<&PodInfo> = devices.iter().filter_map(|d| d.reading.pod.as_deref()).collect();
+        let lives = |pod: &PodInfo| living.contains(pod) || in_pods.contains(pod);
         self.history.forget(lives);
         self.history.forget_devices(|name| names.contains(name));
-        let is_there = |index| devices.iter().any(|device| device.reading.device.index == index);
-        self.counter_sets.forget(lives, is_there);
+        self.counter_sets.forget(lives, |index| there.contains(&index));
     }
 
     fn cgroup_use(

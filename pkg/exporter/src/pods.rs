@@ -1,7 +1,7 @@
 //! The pods of the node, from files on the node.
 
 use std::{
-    collections::BTreeSet,
+    collections::HashSet,
     fs,
     path::Path,
     sync::Arc,
@@ -106,7 +106,7 @@ impl PodDirectory {
     }
 
     /// Returns all known pods.
-    pub(crate) fn all(&self) -> BTreeSet<PodInfo> {
+    pub(crate) fn all(&self) -> HashSet<PodInfo> {
         let named = self.names.iter().map(|(uid, name)| PodInfo {
             namespace: name.namespace.clone(),
             name: name.name.clone(),

@@ -177,7 +177,8 @@ impl WorkQueue {
             state = self.done.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
         }
         let mut output = std::mem::take(&mut state.output);
-        output.readings.sort_by(|a, b| (!a.on_node, &a.device.name).cmp(&(!b.on_node, &b.device.name)));
+        // Moves each reading once; they are large.
+        output.readings.sort_by_cached_key(|reading| (!reading.on_node, reading.device.name.clone()));
         output
     }
 

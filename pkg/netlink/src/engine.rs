@@ -41,6 +41,8 @@ pub struct Socket<F> {
     socket: netlink_sys::Socket,
     sequence: u32,
     timeout: Duration,
+    /// The current request.
+    request: Vec<u8>,
     buffer: Vec<u8>,
     filters_lists: bool,
     family: PhantomData<F>,
@@ -89,6 +91,7 @@ impl<F: NetlinkFamily> Socket<F> {
             socket,
             sequence: 0,
             timeout: REPLY_TIMEOUT,
+            request: Vec::new(),
             buffer,
             filters_lists: false,
             family: PhantomData,
@@ -161,24 +164,19 @@ impl<F: NetlinkFamily> Socket<F> {
         operation: &'static str,
         object: &dyn fmt::Display,
         message: F::RtnlMessage,
-    ) -> Result<M, Error>
-    where
-        F::RtnlMessage: Clone,
-    {
-        let mut reply = self.one_reply(message.clone());
+    ) -> Result<M, Error> {
+        self.encode(message, NLM_F_REQUEST);
+        let mut reply = self.one_reply();
         if let Err(ReceiveEnd::TooLong(needed)) = reply {
             self.expect_long_answer(needed);
-            reply = self.one_reply(message);
+            reply = self.one_reply();
         }
         let reply = reply.map_err(|stop| self.error(operation, object, stop))?;
         reply.ok_or_else(|| Error::not_found(operation, object.to_string()))
     }
 
-    fn one_reply<M: NetlinkDeserializable>(
-        &mut self,
-        message: F::RtnlMessage,
-    ) -> Result<Option<M>, ReceiveEnd> {
-        self.send(message, NLM_F_REQUEST).map_err(ReceiveEnd::Socket)?;
+    fn one_reply<M: NetlinkDeserializable>(&mut self) -> Result<Option<M>, ReceiveEnd> {
+        self.send().map_err(ReceiveEnd::Socket)?;
         let deadline = Instant::now() + self.timeout;
         loop {
             let Some(replies) = self.receive::<M>(deadline)? else { continue };
@@ -219,21 +217,27 @@ impl<F: NetlinkFamily> Socket<F> {
         flags: u16,
         mut visit: impl FnMut(F::RtnlMessage),
     ) -> Result<(), ReceiveEnd> {
-        self.send(message, NLM_F_REQUEST | flags).map_err(ReceiveEnd::Socket)?;
+        self.encode(message, NLM_F_REQUEST | flags);
+        self.send().map_err(ReceiveEnd::Socket)?;
         let deadline = Instant::now() + self.timeout;
         receive_all(F::MAX_DATAGRAMS, || self.receive(deadline), &mut visit)
     }
 
-    fn send(&mut self, message: F::RtnlMessage, flags: u16) -> io::Result<()> {
+    /// Encodes the request that [`Self::send`] sends.
+    fn encode(&mut self, message: F::RtnlMessage, flags: u16) {
         self.sequence = self.sequence.wrapping_add(1);
         let mut header = NetlinkHeader::default();
         header.flags = flags;
         header.sequence_number = self.sequence;
         let mut packet = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
         packet.finalize();
-        let mut bytes = vec![0; packet.buffer_len()];
-        packet.serialize(&mut bytes);
-        self.socket.send_to(&bytes, &SocketAddr::new(0, 0), 0).map(drop)
+        self.request.clear();
+        self.request.resize(packet.header.length as usize, 0);
+        packet.serialize(&mut self.request);
+    }
+
+    fn send(&self) -> io::Result<()> {
+        self.socket.send_to(&self.request, &SocketAddr::new(0, 0), 0).map(drop)
     }
 
     /// Receives one datagram; `None` if it is not from the kernel, or the call was interrupted by a signal.

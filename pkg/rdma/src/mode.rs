@@ -33,10 +33,7 @@ pub struct InvalidMode(pub String);
 #[derive(Debug, thiserror::Error)]
 pub enum ModeError {
     /// Another network namespace exists.
-    #[error(
-        "set RDMA mode {mode}: the kernel refuses while any other network namespace exists (pods, services with \
-         PrivateNetwork=yes, `ip netns`); run `silkrail mode set {mode} --persist` and reboot"
-    )]
+    #[error("set RDMA mode {mode}: the kernel refuses while any other network namespace exists")]
     Busy {
         /// The requested mode.
         mode: NetnsMode,

@@ -12,18 +12,14 @@ use crate::{Device, Error, Handle, NetnsMode, handle::message};
 #[derive(Debug, thiserror::Error)]
 pub enum MoveError {
     /// The node is in shared mode, in which devices cannot be moved.
-    #[error(
-        "move RDMA device {device}: the node is in shared RDMA mode; run `silkrail mode set exclusive --persist` \
-         and reboot"
-    )]
+    #[error("move RDMA device {device}: the node is in shared RDMA mode")]
     ModeIsShared {
         /// The device's name.
         device: String,
     },
     /// The driver cannot disassociate user contexts, so the kernel does not move its devices.
     #[error(
-        "move RDMA device {device}: its driver{} cannot move a device to another network namespace; use such \
-         cards in shared mode, with macvlan or ipvlan",
+        "move RDMA device {device}: its driver{} cannot move a device to another network namespace",
         driver.map(|name| format!(" ({name})")).unwrap_or_default()
     )]
     DriverCannotMove {

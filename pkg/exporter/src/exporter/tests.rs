@@ -1,6 +1,6 @@
 //! Attribution to pods that share a device, on a node of files in a temporary directory.
 
-use std::{fs, os::unix::fs::symlink, path::Path, time::Duration};
+use std::{collections::BTreeSet, fs, os::unix::fs::symlink, path::Path, time::Duration};
 
 use netns::NetNsId;
 use rdma::{
