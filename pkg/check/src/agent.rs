@@ -7,12 +7,10 @@ use std::{
     io,
     net::{IpAddr, SocketAddr, TcpListener, TcpStream},
     os::fd::AsFd,
-    sync::{Arc, Mutex},
+    sync::Arc,
     thread,
-    time::Duration,
 };
 
-use cpufreq::Governors;
 use nix::{
     libc,
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -20,45 +18,27 @@ use nix::{
 };
 
 use crate::{
-    Error, PortSelector,
+    Error,
     error::io as failed,
     local_end::LocalContext,
-    protocol::{AgentRefusal, CheckToken, MessageStream, RefusalReason, handshake},
+    protocol::{AgentRefusal, MessageStream, RefusalReason, handshake},
 };
 
 mod admission;
 mod log;
+mod options;
 mod service;
 
 use admission::{ConnectionLimiter, ConnectionSlot};
 use log::ConnectionLog;
-use service::busy;
-
-/// Interval at which the connection and the process of a test are polled.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
-
-/// Configuration of an [`Agent`]: the options of `silkrail check serve`.
-#[derive(Debug)]
-pub struct AgentOptions {
-    /// The shared secret that clients must prove to have; `None` accepts every client, on a loopback address only.
-    pub token: Option<CheckToken>,
-    /// Addresses besides its own by which clients reach this agent, for example behind address translation.
-    pub known_as: Vec<IpAddr>,
-    /// The device, port and GID to use if a client does not request others.
-    pub wanted: PortSelector,
-    /// The first TCP port to try for perftest's server.
-    pub first_port: u16,
-    /// The CPU frequency governors to set during tests; `None` leaves them unchanged.
-    pub governors: Option<Governors>,
-}
+pub use options::AgentOptions;
+use service::{POLL_INTERVAL, TestService, busy};
 
 /// A listening agent.
 #[derive(Debug)]
 pub struct Agent<'a> {
     listener: TcpListener,
-    settings: AgentOptions,
-    node: &'a LocalContext,
-    busy: Mutex<()>,
+    service: TestService<'a>,
     admission: ConnectionLimiter,
 }
 
@@ -82,7 +62,8 @@ impl<'a> Agent<'a> {
             Ok(listener)
         });
         let listener = listener.map_err(failed(format!("listen on {address}")))?;
-        Ok(Self { listener, settings, node, busy: Mutex::new(()), admission: ConnectionLimiter::default() })
+        let service = TestService { settings, node, busy: Default::default() };
+        Ok(Self { listener, service, admission: ConnectionLimiter::default() })
     }
 
     /// Returns the address and the port that the agent listens on.
@@ -101,7 +82,7 @@ impl<'a> Agent<'a> {
     pub fn serve(&self, write: &(dyn Fn(&str) + Sync)) -> Result<(), Error> {
         let log = ConnectionLog::new(write);
         let served = thread::scope(|scope| {
-            while !self.node.interrupt.is_requested() {
+            while !self.service.node.interrupt.is_requested() {
                 log.log_dropped(false);
                 let Some((stream, from)) = self.next()? else { continue };
                 let stream = Arc::new(stream);
@@ -153,10 +134,10 @@ impl<'a> Agent<'a> {
     fn serve_connection(&self, stream: Arc<TcpStream>, slot: &ConnectionSlot<'_>, log: &ConnectionLog<'_>) {
         let mut wire = match self.authenticate(stream, slot) {
             Ok(wire) => wire,
-            Err(_) if self.node.interrupt.is_requested() => return,
+            Err(_) if self.service.node.interrupt.is_requested() => return,
             Err(error) => return log.log_unauthenticated(&error.to_string()),
         };
-        if let Err(error) = self.serve_client(&mut wire, slot, log) {
+        if let Err(error) = self.service.serve_client(&mut wire, slot, log) {
             log.log_client(&error.to_string());
         }
     }
@@ -179,8 +160,8 @@ impl<'a> Agent<'a> {
         };
         match handshake::accept_handshake(
             &mut wire,
-            self.settings.token.as_ref(),
-            &self.node.interrupt,
+            self.service.settings.token.as_ref(),
+            &self.service.node.interrupt,
             admit,
         ) {
             Err(_) if slot.is_closed() => Err(Error::Evicted { peer: wire.peer().to_string() }),
@@ -192,7 +173,7 @@ impl<'a> Agent<'a> {
     /// connection, and the client would attribute this node's results to that host.
     fn is_own_address(&self, to: Option<IpAddr>, local: Option<IpAddr>) -> Result<(), AgentRefusal> {
         let Some(to) = to.map(|to| to.to_canonical()) else { return Ok(()) };
-        if local == Some(to) || self.settings.known_as.contains(&to) {
+        if local == Some(to) || self.service.settings.known_as.contains(&to) {
             return Ok(());
         }
         let local = local.map_or_else(|| "unknown".into(), |local| local.to_string());

@@ -4,8 +4,6 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::Version;
-
 /// An error code: below 100 those of the CNI specification, from 100 on those of these plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
@@ -83,21 +81,6 @@ impl Error {
     pub fn context(mut self, context: impl fmt::Display) -> Self {
         self.msg = format!("{context}: {}", self.msg);
         self
-    }
-
-    /// Returns the error as the JSON object of the specification.
-    pub fn to_json(&self, version: Version) -> String {
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct ErrorObject<'a> {
-            cni_version: &'static str,
-            code: ErrorCode,
-            msg: &'a str,
-            #[serde(skip_serializing_if = "str::is_empty")]
-            details: &'a str,
-        }
-        let Self { code, msg, details } = self;
-        crate::result::pretty(&ErrorObject { cni_version: version.as_str(), code: *code, msg, details })
     }
 }
 

@@ -13,6 +13,8 @@ mod conf;
 mod conf_object;
 mod environment;
 mod error;
+mod error_object;
+mod json;
 mod operation;
 mod plugin;
 mod request;

@@ -10,6 +10,9 @@ use state::claim::DeviceClaim;
 
 use crate::{device_move::DeviceMove, pod_map_update::PodMapUpdate};
 
+/// The `type` of the plugin that makes only these changes.
+pub const PLUGIN: &str = "rdma";
+
 /// A change on the node, as the journal records it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

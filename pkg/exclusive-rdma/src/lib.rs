@@ -17,10 +17,7 @@ mod pod_map_update;
 mod rdma_add;
 mod requirement;
 
-pub use change::RdmaChange;
+pub use change::{PLUGIN, RdmaChange};
 pub use device_move::DeviceMove;
 pub use rdma_add::{MovedDevice, RdmaAdd, require_exclusive_mode};
 pub use requirement::ExclusiveRdmaRequirement;
-
-/// The `type` of the plugin that makes only these changes.
-pub const PLUGIN: &str = "rdma";

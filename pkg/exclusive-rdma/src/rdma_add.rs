@@ -19,7 +19,8 @@ use sysfs::Function;
 use tracing::info;
 
 use crate::{
-    ExclusiveRdmaRequirement, PLUGIN, RdmaChange,
+    ExclusiveRdmaRequirement,
+    change::{PLUGIN, RdmaChange},
     char_device_numbers::{RenumberedDevice, gap, refusal, restore_numbers},
     device_move::DeviceMove,
     device_ready,

@@ -11,8 +11,9 @@ use state::{
 };
 
 use crate::{
-    Error, GcNode,
+    error::Error,
     finding::{FindingKind, FindingState, RevertTarget, StaleFinding},
+    gc_node::GcNode,
 };
 
 const NO_JOURNAL: &str = "its attachment has no journal";

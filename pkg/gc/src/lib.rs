@@ -7,33 +7,19 @@
 
 mod error;
 mod finding;
+mod gc_node;
 mod judge;
 mod revert;
 
-use std::{collections::BTreeMap, path::PathBuf};
-
-use plugin_runtime::RevertByJournal;
-use state::StateDir;
+use std::collections::BTreeMap;
 
 use self::judge::GcEvidence;
 pub use self::{
     error::Error,
     finding::{FindingKind, FindingState, StaleFinding},
+    gc_node::GcNode,
+    revert::FindPlugin,
 };
-
-/// The node that is inspected and cleaned up.
-#[derive(Debug)]
-pub struct GcNode {
-    /// Its root directory, `/` on the node itself.
-    pub root: PathBuf,
-    /// The state directory of the plugins; an absolute path.
-    pub state: StateDir,
-    /// Directory of other projects' IPAM plugins, for those that are no longer at the path in the journal.
-    pub cni_path: PathBuf,
-}
-
-/// Returns the plugin with a name, such as `macvlan`.
-pub type FindPlugin = fn(&str) -> Option<&'static dyn RevertByJournal>;
 
 /// Reverting one thing may orphan another, such as a note whose journal was just removed.
 const ROUNDS: usize = 5;
@@ -44,7 +30,7 @@ const ROUNDS: usize = 5;
 /// If the running pods cannot be determined from this process, or state cannot be read.
 pub fn find(node: &GcNode) -> Result<Vec<StaleFinding>, Error> {
     // Without the boot ID, state of another boot cannot be recognized.
-    journal::boot_id()?;
+    journal::boot_id().map_err(journal::Error::from)?;
     judge::find(node, &GcEvidence::scan(node)?)
 }
 
@@ -55,7 +41,7 @@ pub fn find(node: &GcNode) -> Result<Vec<StaleFinding>, Error> {
 /// a [`FindingState::Left`].
 pub fn clean_up(node: &GcNode, plugin: FindPlugin) -> Result<Vec<StaleFinding>, Error> {
     netns::require_node_netns(&node.root)?;
-    journal::boot_id()?;
+    journal::boot_id().map_err(journal::Error::from)?;
     let mut tried = Vec::new();
     // The error of each attempt; empty if it succeeded.
     let mut outcomes = BTreeMap::new();

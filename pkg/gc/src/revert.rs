@@ -3,13 +3,18 @@
 use std::time::{Duration, Instant};
 
 use identifiers::Attachment;
+use plugin_runtime::RevertByJournal;
 use state::{journals::JournalFile, orphans::Orphan};
 
 use crate::{
-    Error, FindPlugin, GcNode,
+    error::Error,
     finding::{FindingState, RevertTarget, StaleFinding},
+    gc_node::GcNode,
     judge::{self, GcEvidence},
 };
+
+/// Returns the plugin with a name, such as `macvlan`.
+pub type FindPlugin = fn(&str) -> Option<&'static dyn RevertByJournal>;
 
 /// Timeout for the lock of the device claims, which plugins normally hold for microseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@ use std::{
     time::SystemTime,
 };
 
-use super::{boot::is_from_earlier_boot, open_if_alive};
+use super::{boot::is_from_earlier_boot, live_netns::open_if_alive};
 
 /// The file of a VF in the Go sriov plugin's directory of VFs in use, `/var/lib/cni/sriov/pci`.
 #[derive(Debug)]

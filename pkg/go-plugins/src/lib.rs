@@ -11,20 +11,10 @@
 mod allocation;
 mod boot;
 mod file;
+mod live_netns;
 mod state;
 
-use std::path::Path;
-
-use netns::NetNs;
-
-pub use self::{allocation::GoVfAllocation, file::GoStateFile, state::GoStateDir};
-
-/// Opens the network namespace at a path. `None` if there is none, or if it is the caller's: the path was then reused.
-pub fn open_if_alive(path: &Path) -> Option<NetNs> {
-    let netns = NetNs::open(path).ok().filter(|_| path.is_absolute())?;
-    let own = NetNs::current().ok()?;
-    (netns.id() != own.id()).then_some(netns)
-}
+pub use self::{allocation::GoVfAllocation, file::GoStateFile, live_netns::open_if_alive, state::GoStateDir};
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
-    Error, InstallStore, ReleaseVersion, ReplacedFile, Sha256,
+    Error, InstallAction, InstallStore, ReleaseVersion, ReplacedFile, Sha256,
     atomic_install::{self, FileAttributes},
     destination,
     install_record::InstallRecord,
@@ -36,21 +36,6 @@ pub struct InstallOptions {
     pub spared: Vec<String>,
     /// Whether a newer release is replaced.
     pub force: bool,
-}
-
-/// What is done with a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InstallAction {
-    /// The file did not exist.
-    Install,
-    /// The file was another build of Silkrail.
-    Upgrade,
-    /// The file belonged to another project; it is saved in the store.
-    Replace,
-    /// The file is up to date.
-    Unchanged,
-    /// The file belongs to another project and is not replaced.
-    LeftAlone,
 }
 
 /// One file of a plan.

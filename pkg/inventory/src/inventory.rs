@@ -1,27 +1,15 @@
 //! Reads the inventory of a node.
 
-use std::path::PathBuf;
-
 use identifiers::{LinkName, PciAddress, VfIndex};
 use rtnl::{Link, VfSettings};
 use serde::Serialize;
-use state::StateDir;
 use sysfs::{Function, Sysfs};
 
 use crate::{
-    Error, PciIds, Pf, PfLink, ProtectionReason, Vf,
+    Error, NodePaths, PciIds, Pf, PfLink, ProtectionReason, Vf,
     links::HostLinks,
     vf_users::{FunctionView, UsageEvidence, kernel_users},
 };
-
-/// The directories of a node.
-#[derive(Debug, Clone)]
-pub struct NodePaths {
-    /// Its root directory: `/`, or its mount point in a container.
-    pub root: PathBuf,
-    /// The state directory of the plugins.
-    pub state: StateDir,
-}
 
 /// The PFs of a node, in the order of their PCI addresses.
 #[derive(Debug, Clone, Serialize)]
@@ -29,13 +17,6 @@ pub struct NodePaths {
 pub struct Inventory {
     /// The PFs.
     pub pfs: Vec<Pf>,
-}
-
-impl NodePaths {
-    /// Returns its sysfs.
-    pub fn sysfs(&self) -> Sysfs {
-        Sysfs::at(self.root.join("sys"))
-    }
 }
 
 impl Inventory {
@@ -190,8 +171,10 @@ mod tests {
     use crate::{VfUser, test_fixture::InventoryFixture};
 
     fn read(tree: &InventoryFixture) -> Pf {
-        let node =
-            NodePaths { root: tree.root().to_owned(), state: StateDir::at(tree.root().join("run/silkrail")) };
+        let node = NodePaths {
+            root: tree.root().to_owned(),
+            state: state::StateDir::at(tree.root().join("run/silkrail")),
+        };
         let mut pfs = Inventory::read(&node).unwrap().pfs;
         assert_eq!(pfs.len(), 1, "VFs are not listed as PFs");
         pfs.remove(0)

@@ -8,6 +8,7 @@
 mod error;
 mod inventory;
 mod links;
+mod node_paths;
 mod pf;
 #[cfg(test)]
 mod test_fixture;
@@ -15,7 +16,8 @@ mod vf;
 mod vf_users;
 
 pub use error::Error;
-pub use inventory::{Inventory, NodePaths};
+pub use inventory::Inventory;
+pub use node_paths::NodePaths;
 pub use pf::{PciIds, Pf, PfLink, ProtectionReason};
 pub use vf::Vf;
 pub use vf_users::VfUser;

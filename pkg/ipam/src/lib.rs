@@ -16,13 +16,16 @@ mod keys;
 mod name;
 mod pattern;
 mod pool;
+mod pool_entry;
 mod pool_file_name;
 mod pool_index;
+mod pool_read_error;
 mod pool_selection;
 mod pool_warnings;
 mod pools;
 mod requested_address;
 mod select_pools;
+mod skipped_pool;
 mod spec;
 mod status;
 mod store;
@@ -34,13 +37,14 @@ pub use ip_ranges::IpRanges;
 pub use name::{InvalidPoolName, PoolName};
 pub use pool::{Pool, PoolAffinity, PoolRoute};
 pub use pool_index::PoolQuery;
-pub use pool_selection::{
-    NameList, PodNamespace, PoolRequest, PoolSelection, SelectError, SkipReason, SkipReasons, SkippedPool,
-};
+pub use pool_read_error::PoolReadError;
+pub use pool_selection::{NameList, PodNamespace, PoolRequest, PoolSelection, SelectError};
 pub use pool_warnings::PoolWarnings;
-pub use pools::{IgnoredDocument, PoolReadError, Pools};
+pub use pools::{IgnoredDocument, Pools};
 pub use requested_address::{AddressUnavailable, UnavailableReason};
+pub use skipped_pool::{SkipReason, SkipReasons, SkippedPool};
 pub use store::{
-    AddressClaim, ClaimOwner, LocalStore, MAX_ADDRESSES, MapHeader, PoolUsage, ReleaseOutcome, StoreError,
+    AddressClaim, ClaimOwner, LocalStore, MAX_ADDRESSES, MapHeader, ReleaseOutcome, StoreError,
+    usage::PoolUsage,
 };
 pub use yaml::InvalidYaml;

@@ -4,7 +4,7 @@ use crate::{
     IpFamily, NameList, PodNamespace, Pool, PoolRequest, PoolSelection, Pools, SelectError, SkipReason,
     SkipReasons, SkippedPool,
     pattern::{is_pattern, matches},
-    pools::PoolEntry,
+    pool_entry::PoolEntry,
 };
 
 impl Pools {

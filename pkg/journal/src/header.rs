@@ -6,8 +6,6 @@ use identifiers::Attachment;
 use netns::NetNsId;
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
-
 /// The first line of a journal. It never changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -36,13 +34,13 @@ impl JournalHeader {
     /// parsed.
     ///
     /// # Errors
-    /// [`Error::File`] if the file exists and cannot be read.
-    pub fn read(path: &Path) -> Result<Option<Self>, Error> {
+    /// If the file exists and cannot be read.
+    pub fn read(path: &Path) -> Result<Option<Self>, statefile::Error> {
         let bytes = match statefile::read(path) {
             Ok(Some(bytes)) => bytes,
             // A directory or a link in its place is not a journal; the caller continues with the others.
             Ok(None) | Err(statefile::Error::NotRegular { .. }) => return Ok(None),
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
         let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
         Ok(serde_json::from_slice(line).ok())
@@ -52,12 +50,12 @@ impl JournalHeader {
 /// Returns the ID of the current boot, from `/proc/sys/kernel/random/boot_id`.
 ///
 /// # Errors
-/// [`Error::File`] if it cannot be read. A wrong ID would make existing state look like that of a former boot.
-pub fn boot_id() -> Result<&'static str, Error> {
+/// If it cannot be read. A wrong ID would make existing state look like that of a former boot.
+pub fn boot_id() -> Result<&'static str, statefile::Error> {
     let failed = |source| statefile::Error::Io {
         operation: "read",
         path: "/proc/sys/kernel/random/boot_id".into(),
         source,
     };
-    Ok(bootid::current().map_err(failed)?)
+    bootid::current().map_err(failed)
 }

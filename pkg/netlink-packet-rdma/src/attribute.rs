@@ -107,7 +107,7 @@ pub enum NldevAttribute {
 
 impl NldevAttribute {
     fn parts(&self) -> (u16, AttributeValue<'_>) {
-        use AttributeValue::{Counters, Other, Statuses, Summary, Table, Text, U8, U32, U64};
+        use AttributeValue::{Nested, Other, Text, U8, U32, U64};
         match self {
             Self::DevIndex(v) => (RDMA_NLDEV_ATTR_DEV_INDEX, U32(*v)),
             Self::DevName(v) => (RDMA_NLDEV_ATTR_DEV_NAME, Text(v)),
@@ -123,8 +123,8 @@ impl NldevAttribute {
             Self::PortState(v) => (RDMA_NLDEV_ATTR_PORT_STATE, U8((*v).into())),
             Self::PortPhysState(v) => (RDMA_NLDEV_ATTR_PORT_PHYS_STATE, U8((*v).into())),
             Self::DevNodeType(v) => (RDMA_NLDEV_ATTR_DEV_NODE_TYPE, U8((*v).into())),
-            Self::ResSummary(v) => (RDMA_NLDEV_ATTR_RES_SUMMARY, Summary(v)),
-            Self::Resources(v) => (v.kind.number(), Table(v)),
+            Self::ResSummary(v) => (RDMA_NLDEV_ATTR_RES_SUMMARY, Nested(v)),
+            Self::Resources(v) => (v.kind.number(), Nested(v)),
             Self::NdevIndex(v) => (RDMA_NLDEV_ATTR_NDEV_INDEX, U32(*v)),
             Self::NdevName(v) => (RDMA_NLDEV_ATTR_NDEV_NAME, Text(v)),
             Self::LinkType(v) => (RDMA_NLDEV_ATTR_LINK_TYPE, Text(v)),
@@ -140,8 +140,8 @@ impl NldevAttribute {
             Self::StatRes(v) => (RDMA_NLDEV_ATTR_STAT_RES, U32(*v)),
             Self::StatAutoModeMask(v) => (RDMA_NLDEV_ATTR_STAT_AUTO_MODE_MASK, U32(*v)),
             Self::StatCounterId(v) => (RDMA_NLDEV_ATTR_STAT_COUNTER_ID, U32(*v)),
-            Self::StatHwCounters(v) => (RDMA_NLDEV_ATTR_STAT_HWCOUNTERS | NLA_F_NESTED, Counters(v)),
-            Self::StatHwCounterStatus(v) => (RDMA_NLDEV_ATTR_STAT_HWCOUNTERS | NLA_F_NESTED, Statuses(v)),
+            Self::StatHwCounters(v) => (RDMA_NLDEV_ATTR_STAT_HWCOUNTERS | NLA_F_NESTED, Nested(v)),
+            Self::StatHwCounterStatus(v) => (RDMA_NLDEV_ATTR_STAT_HWCOUNTERS | NLA_F_NESTED, Nested(v)),
             Self::DevDim(v) => (RDMA_NLDEV_ATTR_DEV_DIM, U8(*v)),
             Self::CopyOnFork(v) => (RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK, U8(*v)),
             Self::PrivilegedQkeyMode(v) => (RDMA_NLDEV_SYS_ATTR_PRIVILEGED_QKEY_MODE, U8(*v)),

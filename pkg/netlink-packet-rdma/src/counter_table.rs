@@ -3,7 +3,7 @@
 use netlink_packet_core::{DecodeError, NetlinkDeserializable, NetlinkHeader};
 
 use crate::{
-    table::{entries, fields},
+    entries::{entries, fields},
     uapi::*,
 };
 

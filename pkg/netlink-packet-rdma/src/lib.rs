@@ -23,6 +23,7 @@ mod command;
 mod counter;
 mod counter_table;
 mod driver;
+mod entries;
 mod message;
 mod queue_pairs;
 mod resource;

@@ -5,7 +5,7 @@ use netlink_packet_core::{DefaultNla, NLA_F_NESTED, Nla, NlaBuffer, Parseable};
 use crate::{
     HwCounter, QueuePairRange,
     counter::HwCounters,
-    table::fields,
+    entries::fields,
     uapi::*,
     value::{AttributeValue, text},
 };
@@ -89,10 +89,10 @@ impl ResourceAttribute {
     }
 
     fn parts(&self) -> (u16, AttributeValue<'_>) {
-        use AttributeValue::{Bytes, Counters, Other, QueuePairs, Text, U8, U32, U64};
+        use AttributeValue::{Bytes, Nested, Other, Text, U8, U32, U64};
         match self {
             Self::PortIndex(v) => (RDMA_NLDEV_ATTR_PORT_INDEX, U32(*v)),
-            Self::QueuePairs(v) => (RDMA_NLDEV_ATTR_RES_QP | NLA_F_NESTED, QueuePairs(v)),
+            Self::QueuePairs(v) => (RDMA_NLDEV_ATTR_RES_QP | NLA_F_NESTED, Nested(v)),
             Self::Lqpn(v) => (RDMA_NLDEV_ATTR_RES_LQPN, U32(*v)),
             Self::Rqpn(v) => (RDMA_NLDEV_ATTR_RES_RQPN, U32(*v)),
             Self::RqPsn(v) => (RDMA_NLDEV_ATTR_RES_RQ_PSN, U32(*v)),
@@ -116,7 +116,7 @@ impl ResourceAttribute {
             Self::Ctxn(v) => (RDMA_NLDEV_ATTR_RES_CTXN, U32(*v)),
             Self::StatMode(v) => (RDMA_NLDEV_ATTR_STAT_MODE, U32(*v)),
             Self::StatCounterId(v) => (RDMA_NLDEV_ATTR_STAT_COUNTER_ID, U32(*v)),
-            Self::StatHwCounters(v) => (RDMA_NLDEV_ATTR_STAT_HWCOUNTERS | NLA_F_NESTED, Counters(v)),
+            Self::StatHwCounters(v) => (RDMA_NLDEV_ATTR_STAT_HWCOUNTERS | NLA_F_NESTED, Nested(v)),
             Self::Srqn(v) => (RDMA_NLDEV_ATTR_RES_SRQN, U32(*v)),
             Self::Subtype(v) => (RDMA_NLDEV_ATTR_RES_SUBTYPE, Text(v)),
             Self::StatOpcounterEnabled(v) => (RDMA_NLDEV_ATTR_STAT_OPCOUNTER_ENABLED, U8(*v)),

@@ -3,7 +3,7 @@
 use netlink_packet_core::{Emitable, Nla};
 
 use crate::{
-    table::{entries, fields},
+    entries::{entries, fields},
     uapi::*,
     value::{AttributeValue, EntryField, text},
 };

@@ -1,8 +1,8 @@
 //! Tables: attributes that contain entries, which contain attributes.
 
-use netlink_packet_core::{Emitable, Nla, NlaBuffer, NlasIterator};
+use netlink_packet_core::{Emitable, Nla};
 
-use crate::{ResourceAttribute, uapi::*};
+use crate::{ResourceAttribute, entries::entries, uapi::*, value::NestedValue};
 
 /// The resources of one kind.
 ///
@@ -89,21 +89,23 @@ impl ResourceTable {
         Some(Self { kind, entries: entries.map(ResourceAttribute::entry).collect() })
     }
 
-    pub(crate) fn len(&self) -> usize {
+    fn rows(&self) -> impl Iterator<Item = EncodedEntry<'_>> {
+        self.entries.iter().map(|entry| EncodedEntry(self.kind.entry(), entry))
+    }
+}
+
+impl NestedValue for ResourceTable {
+    fn len(&self) -> usize {
         self.rows().map(|row| row.buffer_len()).sum()
     }
 
-    pub(crate) fn emit(&self, buffer: &mut [u8]) {
+    fn emit(&self, buffer: &mut [u8]) {
         let mut rest = buffer;
         for row in self.rows() {
             let (head, tail) = rest.split_at_mut(row.buffer_len());
             row.emit(head);
             rest = tail;
         }
-    }
-
-    fn rows(&self) -> impl Iterator<Item = EncodedEntry<'_>> {
-        self.entries.iter().map(|entry| EncodedEntry(self.kind.entry(), entry))
     }
 }
 
@@ -122,18 +124,4 @@ impl Nla for EncodedEntry<'_> {
     fn emit_value(&self, buffer: &mut [u8]) {
         self.1.emit(buffer);
     }
-}
-
-/// Returns the values of a table's entries. (`NlaBuffer::value` borrows from the buffer, so the bytes are sliced here.)
-pub(crate) fn entries(bytes: &[u8], entry: u16) -> impl Iterator<Item = &[u8]> {
-    let attributes = NlasIterator::new(bytes).map_while(Result::ok);
-    attributes.filter(move |attribute| attribute.kind() == entry).map(|attribute| {
-        let whole = attribute.into_inner();
-        &whole[4..usize::from(attribute.length())]
-    })
-}
-
-/// Returns the attributes of an entry, up to the first malformed one.
-pub(crate) fn fields(bytes: &[u8]) -> impl Iterator<Item = NlaBuffer<&[u8]>> {
-    NlasIterator::new(bytes).map_while(Result::ok)
 }

@@ -2,21 +2,34 @@
 
 use netlink_packet_core::{DefaultNla, Emitable, Nla};
 
-use crate::{HwCounter, HwCounterStatus, QueuePairRange, ResourceCount, ResourceTable};
-
-/// A value to serialize. Tables implement their own serialization.
+/// A value to serialize.
 pub(crate) enum AttributeValue<'a> {
     U8(u8),
     U32(u32),
     U64(u64),
     Text(&'a str),
     Bytes(&'a [u8]),
-    Summary(&'a [ResourceCount]),
-    Table(&'a ResourceTable),
-    QueuePairs(&'a [QueuePairRange]),
-    Counters(&'a [HwCounter]),
-    Statuses(&'a [HwCounterStatus]),
+    Nested(&'a dyn NestedValue),
     Other(&'a DefaultNla),
+}
+
+/// A value of attributes.
+pub(crate) trait NestedValue {
+    /// Returns the length in bytes.
+    fn len(&self) -> usize;
+
+    /// Writes the value to `buffer`, which has that length.
+    fn emit(&self, buffer: &mut [u8]);
+}
+
+impl<T: Nla> NestedValue for Vec<T> {
+    fn len(&self) -> usize {
+        self.as_slice().buffer_len()
+    }
+
+    fn emit(&self, buffer: &mut [u8]) {
+        Emitable::emit(&self.as_slice(), buffer);
+    }
 }
 
 impl AttributeValue<'_> {
@@ -27,11 +40,7 @@ impl AttributeValue<'_> {
             Self::U64(_) => 8,
             Self::Text(text) => text.len() + 1,
             Self::Bytes(bytes) => bytes.len(),
-            Self::Summary(counts) => counts.buffer_len(),
-            Self::Table(table) => table.len(),
-            Self::QueuePairs(ranges) => ranges.buffer_len(),
-            Self::Counters(counters) => counters.buffer_len(),
-            Self::Statuses(statuses) => statuses.buffer_len(),
+            Self::Nested(table) => table.len(),
             Self::Other(nla) => nla.value_len(),
         }
     }
@@ -47,11 +56,7 @@ impl AttributeValue<'_> {
                 buffer[text.len()] = 0;
             }
             Self::Bytes(bytes) => buffer.copy_from_slice(bytes),
-            Self::Summary(counts) => counts.emit(buffer),
-            Self::Table(table) => table.emit(buffer),
-            Self::QueuePairs(ranges) => ranges.emit(buffer),
-            Self::Counters(counters) => counters.emit(buffer),
-            Self::Statuses(statuses) => statuses.emit(buffer),
+            Self::Nested(table) => table.emit(buffer),
             Self::Other(nla) => nla.emit_value(buffer),
         }
     }

@@ -21,6 +21,7 @@ mod apply;
 mod broken_function;
 mod execute;
 mod guid_file;
+mod invalid_node_file;
 mod node_file;
 mod pci_backend;
 mod pf_record;
@@ -41,9 +42,8 @@ pub use apply::{Apply, ApplyError, lock};
 pub use broken_function::{RecoverMethod, RecoverStep};
 pub use execute::{PfFailure, PfFailureCause, ProgressCallback, execute};
 pub use guid_file::GuidFile;
-pub use node_file::{
-    GuidPolicy, InvalidNodeFile, LinkState, MacPolicy, NodeFile, PfSelector, PfSpec, VfSpec,
-};
+pub use invalid_node_file::InvalidNodeFile;
+pub use node_file::{GuidPolicy, LinkState, MacPolicy, NodeFile, PfSelector, PfSpec, VfSpec};
 pub use pci_backend::{PciBackend, PciBackendError};
 pub use pf_record::PfRecord;
 pub use pf_refusal::PfRefusal;

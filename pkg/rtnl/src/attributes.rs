@@ -3,7 +3,6 @@
 //! A pod may set names, altnames and aliases of any bytes, and the codec refuses a whole message with one that is not
 //! UTF-8, so that the pod's VF could not be found. So only the attributes that are used are passed to the codec.
 
-use identifiers::is_unprintable;
 use netlink_packet_core::{
     DecodeError, DefaultNla, NlaBuffer, NlasIterator, Parseable, ParseableParametrized,
 };
@@ -13,7 +12,8 @@ use netlink_packet_route::{
 };
 
 use crate::{
-    LinkSettings,
+    kernel_text::text,
+    link_settings::LinkSettings,
     old_kernel::{PARENT_DEV_NAME, PERM_ADDRESS, PROP_LIST, knows},
 };
 
@@ -49,13 +49,6 @@ fn read(attribute: &NlaBuffer<&[u8]>, family: AddressFamily) -> Result<Option<Li
         kind if OTHERS.contains(&kind) => Some(known()?),
         _ => None,
     })
-}
-
-/// Returns a text of the kernel without its terminating zero. Invalid UTF-8 and control characters are replaced by U+FFFD.
-pub(crate) fn text(bytes: &[u8]) -> String {
-    let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-    let shown = |c: char| if is_unprintable(c) { char::REPLACEMENT_CHARACTER } else { c };
-    String::from_utf8_lossy(text).chars().map(shown).collect()
 }
 
 #[cfg(test)]

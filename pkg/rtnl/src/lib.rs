@@ -8,12 +8,14 @@
 mod address;
 mod attributes;
 mod handle;
+mod kernel_text;
 mod link;
 mod link_settings;
 mod message;
 mod neighbour;
 mod object;
 mod old_kernel;
+mod restore_settings;
 mod route;
 mod vf;
 

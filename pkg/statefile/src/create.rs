@@ -18,7 +18,7 @@ use nix::{
     unistd::linkat,
 };
 
-use crate::Error;
+use crate::error::Error;
 
 /// Creates `path` with `content`, and returns the file open for reading and appending.
 ///

@@ -9,7 +9,7 @@ use std::{
 
 use tracing::info;
 
-use crate::Error;
+use crate::error::Error;
 
 /// Longer waits are logged.
 const LOG_LOCK_WAIT_THRESHOLD: Duration = Duration::from_millis(100);

@@ -10,7 +10,7 @@ use std::{
 use nix::libc;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use crate::{Error, create::temporary};
+use crate::{create::temporary, error::Error};
 
 /// Upper limit of the bytes read. State files are shorter.
 const MAX_STATE_FILE_BYTES: u64 = 1 << 20;

@@ -12,7 +12,7 @@ use rustix::{
     io::{Errno, read},
 };
 
-use crate::{Error, root::trimmed};
+use crate::Error;
 
 /// An open directory. The path to a detached sysfs leads through `/proc`, which takes longer than reading a file.
 #[derive(Debug)]
@@ -47,6 +47,11 @@ impl Directory {
             Err(errno) => Err(Error::Io { path: self.path(file), source: io::Error::from(errno) }),
         }
     }
+}
+
+/// Returns the text of an attribute without trailing white space.
+pub(crate) fn trimmed(attribute: &[u8]) -> String {
+    String::from_utf8_lossy(attribute).trim_end().to_owned()
 }
 
 /// Returns the names in a directory, with a buffer on the stack. musl calls mmap(2) and munmap(2) for each `opendir(3)`.

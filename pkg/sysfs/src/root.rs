@@ -46,15 +46,10 @@ pub(crate) fn is_there(path: &Path) -> Result<bool, Error> {
 pub(crate) fn text(path: &Path) -> Result<Option<String>, Error> {
     let mut page = [0; 4096];
     match File::open(path).and_then(|mut file| file.read(&mut page)) {
-        Ok(length) => Ok(Some(trimmed(&page[..length]))),
+        Ok(length) => Ok(Some(directory::trimmed(&page[..length]))),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(Error::Io { path: path.to_owned(), source }),
     }
-}
-
-/// Returns the text of an attribute without trailing white space.
-pub(crate) fn trimmed(attribute: &[u8]) -> String {
-    String::from_utf8_lossy(attribute).trim_end().to_owned()
 }
 
 /// Reads and parses a file; `None` if it does not exist.

@@ -122,7 +122,7 @@ impl TestNode {
 
     /// Records the state of the node, its pods and the state directory.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::of(self)
+        Snapshot::of(self, &self.netns_dir(), &self.state_dir())
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{Observe, TestNode, netns_view::Inside};
+use crate::{Observe, netns_view::Inside};
 
 /// Keys of the tools' output that change over time, or that differ for every new link.
 const VOLATILE: [&str; 8] = [
@@ -30,14 +30,16 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    pub(crate) fn of(node: &TestNode) -> Self {
+    /// Takes a snapshot of a node, whose network namespace is `node`, with the namespaces in a directory and the files of a
+    /// state directory.
+    pub(crate) fn of(node: &impl Observe, netns_dir: &Path, state_dir: &Path) -> Self {
         let mut snapshot = Self { facts: BTreeMap::new() };
         snapshot.add_netns("node", node);
-        for (name, path) in entries(&node.netns_dir()) {
+        for (name, path) in entries(netns_dir) {
             snapshot.add_netns(&format!("pod {name}"), &Inside(&path));
         }
         snapshot.add_sysfs();
-        snapshot.list(&node.state_dir(), "state");
+        snapshot.list(state_dir, "state");
         snapshot
     }
 

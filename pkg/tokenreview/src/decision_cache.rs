@@ -9,7 +9,7 @@ use std::{
 use ring::{hmac, rand::SystemRandom};
 use tokio::time::Instant;
 
-use crate::AccessDecision;
+use crate::access_decision::AccessDecision;
 
 /// Lifetime of a positive decision: how long a revoked token is still accepted. Prometheus scrapes at least once a minute.
 const ALLOWED_TTL: Duration = Duration::from_secs(60);

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access_decision;
 mod decision_cache;
 
 use std::{fmt, time::Duration};
@@ -20,19 +21,10 @@ use tokio::time::timeout;
 
 use crate::decision_cache::DecisionCache;
 
+pub use crate::access_decision::AccessDecision;
+
 /// Timeout for both reviews together.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The decision of the API server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AccessDecision {
-    /// The user of the token can get the path.
-    Allowed,
-    /// The token is invalid or expired.
-    Unauthenticated,
-    /// The token is valid, but its user cannot get the path.
-    Forbidden,
-}
 
 /// Why there is no decision.
 #[derive(Debug, thiserror::Error)]

@@ -10,13 +10,15 @@
 
 mod change;
 mod desired_value;
+mod error;
 mod profile;
 mod saved_settings;
 mod setting;
 mod tuner;
 
 pub use change::{SettingChange, SettingOutcome};
+pub use error::Error;
 pub use profile::{InvalidProfile, TuneProfile};
 pub use saved_settings::SavedSettings;
 pub use setting::Setting;
-pub use tuner::{Error, Tuner};
+pub use tuner::Tuner;

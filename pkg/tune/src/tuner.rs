@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{SavedSettings, Setting, SettingChange, SettingOutcome, TuneProfile, desired_value};
+use crate::{Error, SavedSettings, Setting, SettingChange, SettingOutcome, TuneProfile, desired_value};
 
 /// The file from which systemd-sysctl sets the kernel parameters at boot.
 const SYSCTLS: &str = "etc/sysctl.d/90-silkrail.conf";
@@ -14,38 +14,6 @@ const SYSCTLS: &str = "etc/sysctl.d/90-silkrail.conf";
 #[derive(Debug)]
 pub struct Tuner {
     root: PathBuf,
-}
-
-/// Why settings could not be read, saved or written.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A setting could not be read.
-    #[error("{knob}: {source}")]
-    Read {
-        /// The setting.
-        knob: Setting,
-        /// The error of the system call.
-        source: io::Error,
-    },
-    /// A file could not be written.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The error of the system call.
-        source: io::Error,
-    },
-    /// The saved settings could not be parsed.
-    #[error("{}: {source}; nothing can be reverted with it: move it away if it is not needed", path.display())]
-    Memory {
-        /// The file.
-        path: PathBuf,
-        /// The error of the parser.
-        source: serde_json::Error,
-    },
-    /// The saved settings could not be locked, read or written.
-    #[error(transparent)]
-    StateFile(#[from] statefile::Error),
 }
 
 impl Tuner {

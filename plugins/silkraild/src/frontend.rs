@@ -23,7 +23,7 @@ use tokio::{
 };
 
 use crate::{
-    SilkraildCli,
+    cli::SilkraildCli,
     http::{self, HttpEndpoint, Listener},
     snapshot_client::SnapshotClient,
     token_review,

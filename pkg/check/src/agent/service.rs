@@ -2,14 +2,14 @@
 
 use std::{
     net::IpAddr,
-    sync::{MutexGuard, TryLockError},
+    sync::{Mutex, MutexGuard, TryLockError},
     thread,
     time::{Duration, Instant},
 };
 
 use cpufreq::{GovernorOutcome, Governors};
 
-use super::{Agent, POLL_INTERVAL, admission::ConnectionSlot, log::ConnectionLog};
+use super::{admission::ConnectionSlot, log::ConnectionLog, options::AgentOptions};
 use crate::{
     Error, Interrupt, PortSelector, TestSpec,
     client::{Client, TestRequest},
@@ -31,7 +31,19 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 /// moment, and in a mesh the next client connects immediately.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(3);
 
-impl Agent<'_> {
+/// Interval at which the connection and the process of a test are polled.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Runs the tests that clients request, one at a time.
+#[derive(Debug)]
+pub(super) struct TestService<'a> {
+    pub(super) settings: AgentOptions,
+    pub(super) node: &'a LocalContext,
+    /// Locked during a test.
+    pub(super) busy: Mutex<()>,
+}
+
+impl TestService<'_> {
     /// Serves the requests of a client until it closes the connection.
     pub(super) fn serve_client(
         &self,

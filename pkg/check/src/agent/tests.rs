@@ -3,13 +3,15 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::Shutdown,
+    sync::Mutex,
+    time::Duration,
 };
 
 use serde_json::{Value, json};
 use sysfs::Sysfs;
 
 use super::*;
-use crate::{Interrupt, perftest::Launcher};
+use crate::{Interrupt, PortSelector, perftest::Launcher, protocol::CheckToken};
 
 mod channel;
 mod strangers;
@@ -187,7 +189,7 @@ fn an_agent_with_a_test_is_busy_and_one_that_cleans_up_is_not() {
     thread::scope(|scope| {
         scope.spawn(|| agent.serve(&|_| ()).unwrap());
         let mut stream = connect(address);
-        let running = agent.busy.lock().unwrap();
+        let running = agent.service.busy.lock().unwrap();
         send(&mut stream, &test(|_| ()));
         assert_eq!(reply(&mut stream)["reason"], "busy");
         send(&mut stream, &test(|_| ()));

@@ -4,7 +4,6 @@ use std::{fmt, str::FromStr};
 
 use serde::Serialize;
 
-use super::invalid;
 use crate::InvalidTestSpec;
 
 /// A collective communication library.
@@ -231,6 +230,10 @@ pub fn size(text: &str) -> Result<u64, InvalidTestSpec> {
         .and_then(|number| number.checked_mul(unit))
         .filter(|size| (1..=MAX_MESSAGE_SIZE).contains(size));
     size.ok_or_else(|| invalid(text, "a size like 64K, 8M or 8G"))
+}
+
+fn invalid(value: &str, expected: &'static str) -> InvalidTestSpec {
+    InvalidTestSpec::new(value, expected)
 }
 
 #[cfg(test)]

@@ -30,12 +30,14 @@ pub mod handshake;
 mod message;
 pub mod message_buffer;
 mod message_stream;
+mod refusal;
 #[cfg(test)]
 pub(crate) mod relay;
 mod token;
 
-pub use message::{AgentRefusal, AgentReply, AgentRequest, RefusalReason, RemoteTest};
+pub use message::{AgentReply, AgentRequest, RemoteTest};
 pub use message_stream::MessageStream;
+pub use refusal::{AgentRefusal, RefusalReason};
 pub use token::CheckToken;
 
 /// The version of the protocol. Ends of different versions refuse each other.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnetwork::IpNetwork;
 use serde_json::Value;
 
-use super::{AddResult, Dns, IpConfig, ResultInterface, ResultRoute};
+use super::add_result::{AddResult, Dns, IpConfig, ResultInterface, ResultRoute};
 use crate::{ConfObject, Error, ErrorCode, Version};
 
 /// Parses the `prevResult` of a configuration of version `conf`.

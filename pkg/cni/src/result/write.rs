@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{AddResult, Dns, IpConfig, ResultInterface, ResultRoute};
+use super::add_result::{AddResult, Dns, IpConfig, ResultInterface, ResultRoute};
 use crate::{Error, ErrorCode, Version};
 
 pub(super) fn result(result: &AddResult, version: Version) -> Result<Value, Error> {

@@ -6,7 +6,6 @@
 
 use std::{
     ffi::OsString,
-    fmt,
     fs::File,
     net::IpAddr,
     os::fd::OwnedFd,
@@ -14,7 +13,6 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use identifiers::Attachment;
 use nix::{
     dir::Dir,
     errno::Errno,
@@ -24,7 +22,7 @@ use nix::{
 };
 
 use crate::{
-    StoreError,
+    ClaimOwner, StoreError,
     store::{kill_point, lock::lock},
 };
 
@@ -34,15 +32,6 @@ const REMOVAL_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 const CLOCK_TICK: Duration = Duration::from_millis(20);
 /// The temporary name of a link that will replace another one. It is not a valid address.
 const REPLACEMENT: &str = ".replacement";
-
-/// The owner of an address.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ClaimOwner {
-    /// An attachment.
-    Attachment(Attachment),
-    /// A string that is not an attachment: the claim was not made by this program.
-    Unknown(String),
-}
 
 /// A claimed address and its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,22 +62,6 @@ pub(crate) enum ClaimAttempt {
     Ours,
     /// The address is claimed by another owner.
     Theirs,
-}
-
-impl fmt::Display for ClaimOwner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Attachment(attachment) => attachment.fmt(f),
-            Self::Unknown(text) => fmt::Debug::fmt(text, f),
-        }
-    }
-}
-
-impl ClaimOwner {
-    fn read(text: OsString) -> Self {
-        let text = text.to_string_lossy().into_owned();
-        text.parse().map_or(Self::Unknown(text), Self::Attachment)
-    }
 }
 
 /// The directory of claims, opened.

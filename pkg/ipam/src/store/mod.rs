@@ -10,6 +10,7 @@
 //!
 //! After a reboot the boot ID differs, so that the store is empty: containers do not survive a reboot.
 
+mod claim_owner;
 mod claims;
 mod directories;
 mod error;
@@ -21,7 +22,7 @@ mod map;
 mod search;
 #[cfg(test)]
 mod tests;
-mod usage;
+pub(crate) mod usage;
 
 use std::{
     fs::File,
@@ -33,10 +34,10 @@ use std::{
 
 use identifiers::Attachment;
 
-pub use claims::{AddressClaim, ClaimOwner, ReleaseOutcome};
+pub use claim_owner::ClaimOwner;
+pub use claims::{AddressClaim, ReleaseOutcome};
 pub use error::StoreError;
 pub use header::{MAX_ADDRESSES, MapHeader};
-pub use usage::PoolUsage;
 
 use crate::{NameList, Pool, PoolName};
 use claims::{ClaimAttempt, ClaimDir};

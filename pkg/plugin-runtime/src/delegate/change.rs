@@ -62,7 +62,7 @@ impl DelegateAdd {
             own_netns_allowed: false,
             common,
         };
-        Ok(super::del(&request, node)?)
+        Ok(super::calls::del(&request, node)?)
     }
 }
 

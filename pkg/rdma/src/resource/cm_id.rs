@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
 
-use super::{QpType, ResourceOwner, ResourceQuery, address::address};
+use super::{QpType, ResourceOwner, address::address, query::ResourceQuery};
 use crate::{Device, Error, Handle};
 
 /// A connection manager ID, which corresponds to a TCP socket.

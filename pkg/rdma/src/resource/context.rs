@@ -2,7 +2,7 @@
 
 use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
 
-use super::{ResourceOwner, ResourceQuery};
+use super::{ResourceOwner, query::ResourceQuery};
 use crate::{Device, Error, Handle};
 
 /// A user context: one open of the device by a process.

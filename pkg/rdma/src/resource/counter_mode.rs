@@ -3,7 +3,10 @@
 use netlink_packet_rdma::{NldevAttribute, NldevCommand, ResourceKind};
 use nix::errno::Errno;
 
-use super::{BindMode, gone, unsupported};
+use super::{
+    BindMode,
+    query::{gone, unsupported},
+};
 use crate::{
     Device, Error, Handle,
     handle::{attributes, message},

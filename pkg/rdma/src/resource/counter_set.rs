@@ -2,7 +2,7 @@
 
 use netlink_packet_rdma::{HwCounter, NldevAttribute, NldevCommand, ResourceAttribute, ResourceKind};
 
-use super::{QpType, ResourceOwner, ResourceQuery};
+use super::{QpType, ResourceOwner, query::ResourceQuery};
 use crate::{Device, Error, Handle};
 
 /// A set of hardware counters that only counts for some queue pairs of a port.

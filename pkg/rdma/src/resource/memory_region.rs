@@ -2,7 +2,7 @@
 
 use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
 
-use super::{ResourceOwner, ResourceQuery};
+use super::{ResourceOwner, query::ResourceQuery};
 use crate::{Device, Error, Handle};
 
 /// A memory region: memory that the card may read or write. It is pinned, unless the card supports on-demand paging.

@@ -18,6 +18,7 @@ mod counts;
 mod memory_region;
 mod owner;
 mod protection_domain;
+mod query;
 mod queue_pair;
 mod queue_pair_names;
 mod shared_receive_queue;
@@ -35,63 +36,3 @@ pub use protection_domain::ProtectionDomain;
 pub use queue_pair::QueuePair;
 pub use queue_pair_names::{QpState, QpType};
 pub use shared_receive_queue::{SharedReceiveQueue, SrqType};
-
-use netlink_packet_rdma::{NldevAttribute, NldevCommand, ResourceAttribute, ResourceKind};
-use nix::errno::Errno;
-
-use crate::{
-    Device, Error, Handle,
-    handle::{attributes, message},
-};
-
-/// The dump request of one kind of resource.
-struct ResourceQuery {
-    /// The name of the kind for error messages, such as `queue pairs`.
-    what: &'static str,
-    command: NldevCommand,
-    kind: ResourceKind,
-}
-
-impl ResourceQuery {
-    /// Returns all resources of a device, each decoded by `read`; `None` if this kernel or driver does not report them.
-    fn of<T>(
-        &self,
-        rdma: &Handle,
-        device: &Device,
-        more: Option<NldevAttribute>,
-        read: fn(Vec<ResourceAttribute>) -> Option<T>,
-    ) -> Result<Option<Vec<T>>, Error> {
-        let request = [NldevAttribute::DevIndex(device.index)].into_iter().chain(more).collect();
-        let object = format!("{} of RDMA device {}", self.what, device.name);
-        let found =
-            rdma.dump("list", &object, message(self.command, request), |found: &mut Vec<T>, reply| {
-                found.extend(self.entries(attributes(reply)).filter_map(read));
-            });
-        match found {
-            Ok(found) => Ok(Some(found)),
-            Err(error) => match error.errno() {
-                Some(Errno::EINVAL | Errno::EOPNOTSUPP) => unsupported(rdma, device),
-                Some(Errno::ENODEV) => Err(gone(device)),
-                _ => Err(error.into()),
-            },
-        }
-    }
-
-    fn entries(&self, attributes: Vec<NldevAttribute>) -> impl Iterator<Item = Vec<ResourceAttribute>> {
-        let kind = self.kind;
-        let tables = attributes.into_iter().filter_map(move |attribute| match attribute {
-            NldevAttribute::Resources(table) if table.kind == kind => Some(table.entries),
-            _ => None,
-        });
-        tables.flatten()
-    }
-}
-
-/// Returns `None`, or the error if the device is gone: `EINVAL` means either an unknown command or a missing device.
-fn unsupported<T>(rdma: &Handle, device: &Device) -> Result<Option<T>, Error> {
-    if rdma.devices()?.iter().any(|other| other.index == device.index) { Ok(None) } else { Err(gone(device)) }
-}
-
-fn gone(device: &Device) -> Error {
-    Error::NoSuchDevice { device: device.name.clone() }
-}

@@ -2,7 +2,7 @@
 
 use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
 
-use super::{ResourceOwner, ResourceQuery};
+use super::{ResourceOwner, query::ResourceQuery};
 use crate::{Device, Error, Handle};
 
 /// A protection domain: a group of queue pairs and memory regions that may use each other.

@@ -2,7 +2,7 @@
 
 use netlink_packet_rdma::{NldevCommand, ResourceAttribute, ResourceKind};
 
-use super::{QpState, QpType, ResourceOwner, ResourceQuery};
+use super::{QpState, QpType, ResourceOwner, query::ResourceQuery};
 use crate::{Device, Error, Handle};
 
 /// A queue pair: one end of a connection, or a connectionless endpoint.

@@ -2,7 +2,7 @@
 
 use netlink_packet_rdma::{NldevCommand, QueuePairRange, ResourceAttribute, ResourceKind};
 
-use super::{ResourceOwner, ResourceQuery};
+use super::{ResourceOwner, query::ResourceQuery};
 use crate::{Device, Error, Handle};
 
 /// A receive queue that several queue pairs share.

@@ -7,7 +7,7 @@ use netlink_packet_route::link::{
     MacVlanMode, State,
 };
 
-use crate::{LinkSettings, attributes::text, old_kernel::PROP_LIST};
+use crate::{kernel_text::text, link_settings::LinkSettings, old_kernel::PROP_LIST};
 
 /// `ARPHRD_ETHER`, the [`Link::hardware`] of Ethernet.
 pub const ETHERNET: u16 = 1;

@@ -19,8 +19,14 @@ use sysfs::Function;
 use tracing::info;
 
 use crate::{
-    NAME, admin_mac::SavedAdminMac, change::Change, conf::SriovConf, go_plugin, gratuitous_arp,
-    host_link_state::set_mac, link_move::LinkMove, vf::HostVf, vf_settings::VfConfigured,
+    admin_mac::SavedAdminMac,
+    change::Change,
+    conf::{NAME, SriovConf},
+    go_plugin, gratuitous_arp,
+    host_link_state::set_mac,
+    link_move::LinkMove,
+    vf::HostVf,
+    vf_settings::VfConfigured,
 };
 
 /// Moves a VF to a pod and returns the CNI result.

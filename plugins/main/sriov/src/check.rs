@@ -3,7 +3,11 @@
 use cni::{CheckRequest, Error as CniError};
 use plugin_runtime::{Error, Node, PodNetns, attachment, delegate, interface};
 
-use crate::{NAME, change::Change, conf::SriovConf, error::SriovError};
+use crate::{
+    change::Change,
+    conf::{NAME, SriovConf},
+    error::SriovError,
+};
 
 /// Compares claim, settings, link and addresses with the journal and the result of ADD.
 pub(crate) fn check(node: &Node, request: &CheckRequest<'_>) -> Result<(), CniError> {

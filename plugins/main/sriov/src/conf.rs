@@ -5,6 +5,9 @@ use exclusive_rdma::ExclusiveRdmaRequirement;
 use identifiers::{MacAddr, PciAddress, VlanId, VlanProto, VlanQos};
 use rtnl::VfVlanTag;
 
+/// The name of the plugin, the `type` of its configurations.
+pub(crate) const NAME: &str = "sriov";
+
 /// A configuration that was read and checked.
 #[derive(Debug)]
 pub(crate) struct SriovConf {

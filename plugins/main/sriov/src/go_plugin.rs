@@ -13,7 +13,7 @@ use sysfs::Function;
 use tracing::info;
 
 use crate::{
-    NAME, admin_mac::SavedAdminMac, change::Change, error::SriovError, host_link_state::HostLinkState,
+    admin_mac::SavedAdminMac, change::Change, conf::NAME, error::SriovError, host_link_state::HostLinkState,
     link_move::LinkMove, vf::is_claimed_by_other, vf_settings::VfConfigured,
 };
 

@@ -35,10 +35,8 @@ use self::{change::Change, conf::SriovConf, vf::HostVf};
 #[derive(Debug)]
 pub struct SriovPlugin;
 
-const NAME: &str = SriovPlugin::NAME;
-
 impl JournaledPlugin for SriovPlugin {
-    const NAME: &'static str = "sriov";
+    const NAME: &'static str = conf::NAME;
     type Change = Change;
 
     fn add(&self, node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Error> {

@@ -1,7 +1,7 @@
 //! ADD: moves the RDMA devices of the chain's function to the pod.
 
 use cni::{AddRequest, AddResult, Error as CniError};
-use exclusive_rdma::{ExclusiveRdmaRequirement, RdmaAdd, RdmaChange};
+use exclusive_rdma::{ExclusiveRdmaRequirement, PLUGIN, RdmaAdd, RdmaChange};
 use plugin_runtime::{
     Error, Node,
     attachment::{self, JournalSpec},
@@ -9,7 +9,7 @@ use plugin_runtime::{
 use state::claim::{self, ClaimKind};
 use sysfs::Function;
 
-use crate::{NAME, conf, error::RdmaError};
+use crate::{conf, error::RdmaError};
 
 /// Moves the RDMA devices of the chain's function to the pod, and returns `prevResult`.
 pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, CniError> {
@@ -23,7 +23,7 @@ pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Cn
     let function = conf::function(request, &pod, &prev)?;
     require_movable(node, request, &function)?;
     let beginning = JournalSpec {
-        plugin: NAME,
+        plugin: PLUGIN,
         attachment: &request.attachment,
         network: &request.common.conf.name,
         netns_path: &request.netns,
@@ -57,7 +57,7 @@ fn require_movable(node: &Node, request: &AddRequest<'_>, function: &Function) -
     // A claim that a killed ADD of this plugin left has a journal of this plugin.
     let owner = claim::owner_of(&node.state, node.claims_lock().at(), ClaimKind::Rdma, function)?;
     if owner.as_ref() == Some(&request.attachment)
-        && attachment::find::<RdmaChange>(node, NAME, &request.attachment)?.is_none()
+        && attachment::find::<RdmaChange>(node, PLUGIN, &request.attachment)?.is_none()
     {
         let msg = format!("the pod already has the RDMA device of {function}: sriov has rdmaIsolation");
         let details = "remove rdma from the chain, or rdmaIsolation from sriov; nothing was changed";

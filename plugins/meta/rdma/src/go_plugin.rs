@@ -3,14 +3,12 @@
 //! It recorded them in `rdma/<network>-<container>-<ifname>`.
 
 use cni::{ConfObject, DelRequest, Error as CniError};
-use exclusive_rdma::{DeviceMove, RdmaChange};
+use exclusive_rdma::{DeviceMove, PLUGIN, RdmaChange};
 use identifiers::Attachment;
 use plugin_runtime::{Error, Node, attachment};
 use state::claim::{self, ClaimKind};
 use sysfs::Function;
 use tracing::info;
-
-use crate::NAME;
 
 /// The `version` of the Go plugin's files.
 const VERSION: &str = "1.0";
@@ -22,7 +20,7 @@ const VERSION: &str = "1.0";
 pub(crate) fn revert_go_attachment(request: &DelRequest<'_>, node: &Node) -> Result<(), Error> {
     let Attachment { container_id, ifname } = &request.attachment;
     let name = format!("{}-{container_id}-{ifname}", request.common.conf.name);
-    let Some(file) = node.go_state.find(NAME, &name, node.go_file_lock().at())? else { return Ok(()) };
+    let Some(file) = node.go_state.find(PLUGIN, &name, node.go_file_lock().at())? else { return Ok(()) };
     let noted = GoRdmaState::of(&file.fields()).inspect_err(|why| file.warn_and_keep(why));
     let Ok(noted) = noted else { return Ok(()) };
     let GoRdmaState { function, device } = &noted;

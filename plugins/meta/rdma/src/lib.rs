@@ -23,8 +23,6 @@ use self::error::RdmaError;
 #[derive(Debug)]
 pub struct RdmaPlugin;
 
-const NAME: &str = RdmaPlugin::NAME;
-
 impl JournaledPlugin for RdmaPlugin {
     const NAME: &'static str = exclusive_rdma::PLUGIN;
     type Change = RdmaChange;
@@ -39,7 +37,7 @@ impl JournaledPlugin for RdmaPlugin {
 
     fn check(&self, node: &Node, request: &CheckRequest<'_>) -> Result<(), Error> {
         let pod = plugin_runtime::netns_of(&request.netns, request.own_netns_allowed)?;
-        let Some(journal) = attachment::find::<RdmaChange>(node, NAME, &request.attachment)? else {
+        let Some(journal) = attachment::find::<RdmaChange>(node, Self::NAME, &request.attachment)? else {
             return Err(
                 plugin_runtime::Error::from(RdmaError::NoAttachment(request.attachment.clone())).into()
             );

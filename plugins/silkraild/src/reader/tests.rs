@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::{SilkraildCli, snapshot_encoding::SnapshotEncoding};
+use crate::{cli::SilkraildCli, snapshot_encoding::SnapshotEncoding};
 
 /// A source of snapshots of a node without devices and pods.
 fn source() -> (TempDir, SnapshotSource) {

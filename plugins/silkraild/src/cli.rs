@@ -1,0 +1,192 @@
+//! The command line.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::{Parser, ValueEnum};
+use exporter::{Collector, CollectorSet, DeviceFilter, ExporterOptions};
+
+use crate::{
+    kubernetes_api::KubernetesApi,
+    node_name::{self, UnknownNodeName},
+};
+
+/// RDMA metrics of this node and of every pod on it
+///
+/// Serves /metrics for Prometheus, /healthz and /readyz for the kubelet, and a web page at / that shows the data of
+/// /api/v1/node. It changes nothing on the node.
+#[derive(Debug, Parser)]
+#[command(name = "silkraild", version, after_help = AFTER_HELP)]
+pub(crate) struct SilkraildCli {
+    /// Address on which to serve everything
+    #[arg(long, default_value = "0.0.0.0:9879", value_name = "ADDRESS:PORT")]
+    pub(crate) listen: SocketAddr,
+    /// Additional address of /healthz and /readyz, for probes: clients of the other port cannot delay them
+    #[arg(long = "health.listen", default_value = "127.0.0.1:9880", value_name = "ADDRESS:PORT")]
+    pub(crate) health: SocketAddr,
+    /// TLS, client certificates and logins for --listen, in the web configuration format of Prometheus exporters;
+    /// reloaded when one of its files changes
+    #[arg(long = "web.config.file", value_name = "FILE")]
+    pub(crate) web: Option<PathBuf>,
+    /// Also accept tokens of the Kubernetes API, if the API server allows their users to get the path; requires TLS
+    #[arg(long = "web.token-review", env = "SILKRAILD_WEB_TOKEN_REVIEW")]
+    pub(crate) token_review: bool,
+    /// Name of the node in Kubernetes, if it differs from the hostname
+    #[arg(long, env = "NODE_NAME", value_name = "NAME")]
+    node_name: Option<String>,
+    /// State directory of the plugins
+    #[arg(long, default_value = "/run/silkrail", value_name = "DIR")]
+    state_dir: PathBuf,
+    /// Root directory of the node, if silkraild runs in a container
+    #[arg(long, default_value = "/", value_name = "DIR")]
+    root: PathBuf,
+    /// Read only devices that match the pattern, like mlx5_*; can be repeated
+    #[arg(long, value_name = "PATTERN")]
+    device_include: Vec<String>,
+    /// Send no requests to devices that match the pattern; can be repeated
+    #[arg(long, value_name = "PATTERN")]
+    device_exclude: Vec<String>,
+    /// Enable a collector: psn, pid_counters; can be repeated
+    #[arg(long, value_name = "COLLECTOR")]
+    enable: Vec<Collector>,
+    /// Disable a collector; can be repeated
+    #[arg(long, value_name = "COLLECTOR")]
+    disable: Vec<Collector>,
+    /// Interval at which psn reads packet sequence numbers, in seconds: it counts up to 15.7 million packets per interval
+    /// and queue pair
+    #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = seconds)]
+    psn_interval: Duration,
+    /// Use psn with this driver too, although it is not known to report packet sequence numbers; can be repeated
+    #[arg(long, value_name = "DRIVER")]
+    psn_driver: Vec<String>,
+    /// Timeout for reading a device, after which a collection continues without it, in seconds
+    #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = seconds)]
+    device_timeout: Duration,
+    /// Whether to get the workloads of pods from the Kubernetes API
+    #[arg(long, env = "SILKRAILD_KUBERNETES", default_value = "auto", value_name = "MODE")]
+    pub(crate) kubernetes: KubernetesApi,
+    /// Also emit metrics with the names and labels that dashboards of another exporter use
+    #[arg(long, value_name = "EXPORTER")]
+    compat: Vec<Compat>,
+    /// Print the metrics once and exit
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Write the metrics to a file for node_exporter's textfile collector, at the start and after each interval
+    #[arg(long = "output.textfile", value_name = "FILE")]
+    pub(crate) textfile: Option<PathBuf>,
+    /// Interval between writes of that file, in seconds
+    #[arg(long = "output.interval", default_value = "15", value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) interval: Duration,
+    /// Serve the snapshots of the process at the other end of standard input
+    #[arg(long, hide = true)]
+    pub(crate) frontend: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Compat {
+    /// Spiderpool's RDMA exporter
+    Spiderpool,
+}
+
+const AFTER_HELP: &str = "\
+Collectors: mode devices ports hw_counters counters ethtool gids resources pods owners cgroup;
+disabled by default: psn and pid_counters, for pods that share a device.
+
+psn counts the packets of each pod by the packet sequence numbers of its RC and UC queue pairs. It reads them every
+second, independently of scrapes: on mlx5 this takes one firmware command per queue pair. Packets of RDMA READ count as
+sent by the pod that reads. pid_counters shows hardware counters that the kernel has bound to processes; enable this with
+`rdma statistic qp set link mlx5_0/1 auto pid on` before pods create queue pairs.
+
+To attribute RDMA objects to pods, silkraild must run in the node's PID namespace (hostPID: true). To read devices in the
+network namespaces of pods, it needs CAP_SYS_ADMIN. It gets only the workloads of pods from the Kubernetes API; --once does
+not use the API.
+
+With --web.token-review, the API server authorizes each path by ClusterRoles with nonResourceURLs. The service account of
+silkraild needs the role system:auth-delegator. While the API server does not respond, silkraild accepts no new tokens.
+
+Examples:
+  silkraild --once | grep rdma_port_up
+  silkraild --device-exclude 'mlx5_bond_*' --disable ethtool
+  silkraild --web.config.file /etc/silkraild/web.yaml
+  silkraild --output.textfile /var/lib/node_exporter/rdma.prom --listen 127.0.0.1:9879
+
+Exit status:
+  0   success, or terminated by SIGTERM or SIGINT
+  1   an error
+  2   wrong usage";
+
+impl SilkraildCli {
+    /// Returns the options of the exporter.
+    pub(crate) fn settings(&self) -> Result<ExporterOptions, UnknownNodeName> {
+        let collectors = self.enable.iter().fold(CollectorSet::default(), |all, more| all.with(*more));
+        let collectors = self.disable.iter().fold(collectors, |all, less| all.without(*less));
+        let devices =
+            DeviceFilter { include: self.device_include.clone(), exclude: self.device_exclude.clone() };
+        Ok(ExporterOptions {
+            node: node_name::of(self.node_name.as_deref())?,
+            root: self.root.clone(),
+            state_dir: self.state_dir.clone(),
+            collectors,
+            devices,
+            device_timeout: self.device_timeout,
+            kept_files: 0,
+            psn_interval: self.psn_interval,
+            psn_drivers: self.psn_driver.clone(),
+            spiderpool: self.compat.contains(&Compat::Spiderpool),
+        })
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 86400.0 => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err(format!("{text:?}: expected a number of seconds above 0 and up to 86400")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        SilkraildCli::command().debug_assert();
+    }
+
+    #[test]
+    fn collectors_are_enabled_and_disabled_by_name() {
+        let cli =
+            SilkraildCli::try_parse_from(["silkraild", "--enable=psn", "--disable=gids", "--node-name=n"])
+                .unwrap();
+        let collectors = cli.settings().unwrap().collectors;
+        assert!(collectors.has(Collector::Psn) && !collectors.has(Collector::Gids));
+        assert!(collectors.has(Collector::Ports));
+        let wrong = SilkraildCli::try_parse_from(["silkraild", "--enable=infiniband"]).unwrap_err();
+        assert!(wrong.to_string().contains("expected one of mode, devices"), "{wrong}");
+        assert_eq!(wrong.exit_code(), 2);
+    }
+
+    #[test]
+    fn packet_numbers_are_read_each_second_by_default() {
+        let settings = |more: &[&str]| {
+            let args = [&["silkraild", "--node-name=n"], more].concat();
+            SilkraildCli::try_parse_from(args).unwrap().settings().unwrap()
+        };
+        let plain = settings(&[]);
+        assert_eq!((plain.psn_interval, plain.psn_drivers.len()), (Duration::from_secs(1), 0));
+        let changed = settings(&["--psn-interval=0.25", "--psn-driver=bnxt_re", "--psn-driver", "qedr"]);
+        assert_eq!(
+            (changed.psn_interval, changed.psn_drivers),
+            (Duration::from_millis(250), vec!["bnxt_re".into(), "qedr".into()])
+        );
+    }
+
+    #[test]
+    fn a_time_must_be_positive_and_at_most_a_day() {
+        for bad in ["0", "-1", "NaN", "inf", "x", "1e9"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+    }
+}
