@@ -66,7 +66,7 @@ fn wait_until_sent(daemon: &Daemon, pod: &KubePod, from: f64, count: f64) {
 }
 
 #[test]
-fn case_053_packets_counted_by_psn_equal_those_sent_by_the_device_without_acks() {
+fn packets_counted_by_psn_equal_those_sent_by_the_device_without_acks() {
     let rxe = Rxe::new();
     let a = KubePod::new("train", "a", A);
     let daemon = daemon(&rxe, &[]);
@@ -88,7 +88,7 @@ fn case_053_packets_counted_by_psn_equal_those_sent_by_the_device_without_acks()
 }
 
 #[test]
-fn case_048_pods_on_one_device_are_distinguished_by_packet_sequence_numbers() {
+fn pods_on_one_device_are_distinguished_by_packet_sequence_numbers() {
     let rxe = Rxe::new();
     let (a, b) = (KubePod::new("train", "a", A), KubePod::new("train", "b", B));
     let daemon = daemon(&rxe, &[]);
@@ -115,7 +115,7 @@ fn case_048_pods_on_one_device_are_distinguished_by_packet_sequence_numbers() {
 }
 
 #[test]
-fn case_058_a_recreated_pod_starts_with_zero_packets() {
+fn a_recreated_pod_starts_with_zero_packets() {
     let rxe = Rxe::new();
     let daemon = daemon(&rxe, &[]);
     let pod = KubePod::new("train", "a", A);
@@ -164,7 +164,7 @@ fn packet_sequence_numbers_of_an_unverified_driver_are_not_counted() {
 }
 
 #[test]
-fn case_044_a_driver_that_accepts_automatic_counters_but_binds_none_is_reported() {
+fn a_driver_that_accepts_automatic_counters_but_binds_none_is_reported() {
     let rxe = Rxe::new();
     let a = KubePod::new("train", "a", A);
     let auto = |mode: &str| {
