@@ -9,7 +9,8 @@ use std::{
 };
 
 use syn::{
-    Attribute, Item, ItemMod, ItemUse, UseTree, Visibility,
+    Attribute, Expr, Item, ItemMod, ItemUse, Macro, Token, UseTree, Visibility,
+    punctuated::Punctuated,
     visit::{self, Visit},
 };
 
@@ -118,8 +119,17 @@ impl<'ast> Visit<'ast> for SourceFile {
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let parts: Vec<_> = path.segments.iter().map(|part| part.ident.to_string()).collect();
-        self.uses.extend(self.absolute(&parts));
+        // `port::read` in the parent of `port` has no prefix.
+        let of_child = || (parts.len() > 1).then(|| [&self.path, &parts[..]].concat());
+        self.uses.extend(self.absolute(&parts).or_else(of_child));
         visit::visit_path(self, path);
+    }
+
+    /// Reads the arguments of macros such as `format!`.
+    fn visit_macro(&mut self, call: &'ast Macro) {
+        if let Ok(arguments) = call.parse_body_with(Punctuated::<Expr, Token![,]>::parse_terminated) {
+            arguments.iter().for_each(|argument| SourceFile::visit_expr(self, argument));
+        }
     }
 
     // `pub(in path)` limits a name; it does not use the module.
@@ -251,4 +261,8 @@ fn a_circle_is_found_through_names_that_a_file_passes_on() {
         ["p uses p::c::C of p::c", "p::c uses p::P of p"]
     );
     assert!(parent_and_child("mod c; pub struct P;").is_empty());
+    for call in ["c::c()", "println!(\"{}\", c::c())"] {
+        let parent = format!("mod c; pub struct P; pub fn p() {{ {call} }}");
+        assert_eq!(parent_and_child(&parent), ["p uses p::c::c of p::c", "p::c uses p::P of p"], "{call}");
+    }
 }

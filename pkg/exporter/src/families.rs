@@ -3,26 +3,24 @@
 mod addresses;
 mod counters;
 mod device;
+mod family_cache;
+mod family_type;
 mod health;
 mod labels;
+mod pod_labels;
 mod pods;
 mod port;
 mod series;
 mod spiderpool;
 
-use std::sync::Arc;
+use exposition::{Exposition, LabelSet};
 
-use exposition::{Exposition, LabelSet, LabelsBuilder, MetricType};
+use self::family_cache::FamilyCache;
+use crate::{DeviceSnapshot, NodeSnapshot, counter_history::CounterHistory};
 
-use crate::{DeviceSnapshot, NodeSnapshot, PodInfo, counter_history::CounterHistory};
-
-/// Writes the families of one snapshot after another, and caches what does not change.
+/// Writes the families of one snapshot after another.
 #[derive(Debug, Default)]
-pub(crate) struct FamilyWriter {
-    /// All families so far, without samples.
-    template: Exposition,
-    series: series::SeriesCache,
-}
+pub(crate) struct FamilyWriter(FamilyCache);
 
 impl FamilyWriter {
     /// Returns the exposition of a snapshot.
@@ -33,18 +31,19 @@ impl FamilyWriter {
         spiderpool: bool,
     ) -> Exposition {
         let node = LabelSet::of([("node", report.node.as_str())]);
-        counters::prepare(self, report, history, &node);
-        let mut families = Exposition::with_same_families(&self.template);
+        let cache = &mut self.0;
+        counters::prepare(cache, report, history, &node);
+        let mut families = Exposition::with_same_families(&cache.template);
         health::write(&mut families, report, &node);
-        let known = |device: &DeviceSnapshot| self.series.devices.get(&device.reading.device.index);
+        let known = |device: &DeviceSnapshot| cache.series.devices.get(&device.reading.device.index);
         let devices = report.devices.iter();
         let devices: Vec<_> = devices.filter_map(|d| Some((&d.reading, known(d)?))).collect();
         device::write(&mut families, &devices);
         port::write(&mut families, &devices);
-        counters::write(&mut families, self, report, history, &node);
+        counters::write(&mut families, cache, report, history, &node);
         pods::write(&mut families, report, &node);
         addresses::write(&mut families, report, &node);
-        self.template.reserve_like(&families);
+        cache.template.reserve_like(&families);
         if spiderpool {
             spiderpool::write(&mut families, report);
         }
@@ -52,40 +51,15 @@ impl FamilyWriter {
     }
 }
 
-fn with_pod(labels: LabelsBuilder, pod: Option<&Arc<PodInfo>>) -> LabelsBuilder {
-    let Some(pod) = pod else { return labels };
-    labels.with_some("pod_namespace", Some(&pod.namespace)).with("pod_name", &pod.name)
-}
-
-/// Returns a family of type gauge.
-fn gauge<'a>(
-    families: &'a mut Exposition,
-    name: &str,
-    help: &'static str,
-) -> &'a mut exposition::MetricFamily {
-    families.family(name, MetricType::Gauge, help)
-}
-
-/// Returns a family of type counter.
-fn counter<'a>(
-    families: &'a mut Exposition,
-    name: &str,
-    help: &'static str,
-) -> &'a mut exposition::MetricFamily {
-    families.family(name, MetricType::Counter, help)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::UNIX_EPOCH;
+    use std::{sync::Arc, time::UNIX_EPOCH};
 
     use exposition::ExpositionFormat;
     use rdma::{Device, Guid, PortState};
 
     use super::*;
-    use crate::{
-        DeviceInfo, DeviceReading, DeviceSnapshot, PortReading, RawCounters, counter_layout::tests::port,
-    };
+    use crate::{DeviceInfo, DeviceReading, PodInfo, PortReading, RawCounters, counter_layout::tests::port};
 
     /// A device with these ports, numbered from 1.
     fn device(ports: Vec<PortReading>) -> DeviceReading {

@@ -5,6 +5,7 @@
 
 mod admission;
 mod connections;
+mod endpoint;
 mod fair_queue;
 mod listener;
 mod login_queue;
@@ -34,20 +35,10 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use self::{
-    admission::Authenticator,
-    connections::{Connection, ConnectionLimits, Connections},
+    connections::{Connection, Connections},
     tracked_stream::TrackedStream,
 };
-pub(crate) use self::{listener::Listener, token_review_queue::TokenReviewQueue};
-use crate::{snapshot_client::SnapshotClient, web_config::WebConfigReloader};
-
-/// Prometheus keeps one connection open, a browser a few. A proxy has the connections of all its clients.
-const METRICS_CONNECTION_LIMITS: ConnectionLimits =
-    ConnectionLimits { all: 128, of_source: 16, unread: 16 * 1024 * 1024, former: 16 * 1024 * 1024 };
-
-/// The kubelet opens a new connection for each probe.
-const PROBE_CONNECTION_LIMITS: ConnectionLimits =
-    ConnectionLimits { all: 16, of_source: 16, unread: 1024 * 1024, former: 0 };
+pub(crate) use self::{endpoint::HttpEndpoint, listener::Listener, token_review_queue::TokenReviewQueue};
 
 /// Maximum age of a connection. A request in progress is still served; Prometheus then opens a new connection, with the current
 /// TLS configuration. It is several scrape intervals, because each new connection costs a TLS handshake.
@@ -61,24 +52,6 @@ const OVERDUE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum length of the request line and headers, in bytes.
 const MAX_HEADER_BYTES: usize = 16 * 1024;
-
-/// What a port is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ListenerRole {
-    /// `--listen`: all paths, for authenticated clients.
-    Metrics,
-    /// `--health.listen`: /healthz and /readyz, for probes from the node itself.
-    Health,
-}
-
-/// The paths that a listener serves, and the authentication of its clients.
-#[derive(Debug, Clone)]
-pub(crate) struct HttpEndpoint {
-    port: ListenerRole,
-    snapshots: SnapshotClient,
-    web: WebConfigReloader,
-    admission: Authenticator,
-}
 
 /// Accepts connections and serves their requests, forever.
 pub(crate) async fn serve(mut listener: Listener, service: HttpEndpoint) {
@@ -106,25 +79,6 @@ pub(crate) async fn serve(mut listener: Listener, service: HttpEndpoint) {
 }
 
 impl HttpEndpoint {
-    /// Returns the endpoint of `--listen`: all paths, with the web configuration, and with token reviews if configured.
-    pub(crate) fn metrics(
-        snapshots: SnapshotClient,
-        web: WebConfigReloader,
-        tokens: Option<TokenReviewQueue>,
-    ) -> Self {
-        Self { port: ListenerRole::Metrics, snapshots, web, admission: Authenticator::new(tokens) }
-    }
-
-    /// Returns the endpoint of `--health.listen`: /healthz and /readyz, without TLS and authentication.
-    pub(crate) fn health(snapshots: SnapshotClient) -> Self {
-        Self {
-            port: ListenerRole::Health,
-            snapshots,
-            web: WebConfigReloader::default(),
-            admission: Authenticator::new(None),
-        }
-    }
-
     async fn serve_connection(&self, client: TcpStream, connection: Arc<Connection>) {
         let respond = |request: Request<Incoming>| {
             let (service, connection) = (self.clone(), connection.clone());
@@ -165,15 +119,6 @@ async fn serve_requests<A>(
     }
     connection.as_mut().graceful_shutdown();
     let _ = timeout(DRAIN_TIMEOUT, connection).await;
-}
-
-impl ListenerRole {
-    fn limits(self) -> ConnectionLimits {
-        match self {
-            Self::Metrics => METRICS_CONNECTION_LIMITS,
-            Self::Health => PROBE_CONNECTION_LIMITS,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 mod key;
 mod lines;
 mod pattern;
+mod redacted;
 mod token;
 mod value;
 
@@ -18,11 +19,10 @@ mod tests;
 
 use serde_json::Value;
 
+use self::redacted::REDACTED;
+
 #[cfg(test)]
 pub(super) use self::shapes::SHAPES;
-
-/// The replacement for a secret.
-const REDACTED: &str = "[secret]";
 
 /// Returns the text without secrets. JSON is parsed, also if each line is a separate document, as in journals.
 pub(super) fn without(text: &str) -> String {

@@ -3,6 +3,7 @@
 pub(crate) mod acs;
 pub(crate) mod cni;
 pub(crate) mod devices;
+mod examination_scope;
 pub(crate) mod functions;
 pub(crate) mod kernel;
 pub(crate) mod kubelet;
@@ -14,11 +15,12 @@ pub(crate) mod nodes;
 pub(crate) mod pod_map;
 pub(crate) mod pools;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use nix::unistd::geteuid;
 use rdma::NetnsMode;
 use serde::Serialize;
+
+pub(crate) use examination_scope::ExaminationScope;
 
 use crate::host_root::{HostRoot, Unexamined};
 
@@ -102,18 +104,6 @@ pub struct NodeFacts {
     pub(crate) unexamined: Vec<Unexamined>,
 }
 
-/// The privileges and the view of the process that examined the node.
-#[derive(Debug, Clone, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ExaminationScope {
-    /// Whether the process ran as root.
-    pub(crate) superuser: bool,
-    /// Whether the root directory belongs to the running kernel: the boot IDs are equal.
-    pub(crate) this_machine: bool,
-    /// Whether the calling thread is in the host's network namespace; `None` if that cannot be determined.
-    pub(crate) nodes_netns: Option<bool>,
-}
-
 impl NodeFacts {
     /// Reads the state of a node. Changes nothing and never fails: what cannot be read is listed in the facts.
     pub fn read(options: &DoctorOptions) -> Self {
@@ -169,38 +159,4 @@ impl NodeFacts {
         let function = device.function.as_deref().and_then(|address| self.function(address));
         function.is_some_and(|function| function.pf.is_some())
     }
-}
-
-impl ExaminationScope {
-    fn at(tree: &HostRoot) -> Self {
-        let boot = bootid::FILE;
-        let own = HostRoot::at(Path::new("/")).text(boot).into_option();
-        let this_machine = own.is_some() && own == tree.text(boot).into_option();
-        Self { superuser: geteuid().is_root(), this_machine, nodes_netns: nodes_netns(tree, this_machine) }
-    }
-
-    /// Returns whether netlink replies describe the node whose files are examined.
-    pub(crate) fn can_query_netlink(&self) -> bool {
-        self.this_machine && self.nodes_netns != Some(false)
-    }
-}
-
-/// Compares the network namespace of process 1 with that of the calling thread. Only root can read the former.
-fn nodes_netns(tree: &HostRoot, this_machine: bool) -> Option<bool> {
-    if !this_machine {
-        return None;
-    }
-    let path = tree.path("proc/1/ns/net");
-    let host = match std::fs::read_link(&path) {
-        Ok(host) => host,
-        Err(error) => {
-            tree.note_unexamined(
-                format!("whether this is the host's network namespace ({})", tree.shown(&path)),
-                error,
-            );
-            return None;
-        }
-    };
-    let own = std::fs::read_link("/proc/thread-self/ns/net").ok()?;
-    Some(host == own)
 }

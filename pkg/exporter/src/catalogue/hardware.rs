@@ -3,7 +3,8 @@
 use super::{
     CommonMetric::{self, Bytes, Congestion, Error, Packets},
     Direction::{Receive, Transmit},
-    MetricDescriptor, legal,
+    MetricDescriptor,
+    metric_descriptor::legal,
 };
 
 /// Returns the metric of a hardware counter. An unknown one is exposed as a counter.

@@ -3,7 +3,8 @@
 use super::{
     CommonMetric::{Bytes, Error, Packets},
     Direction::{Receive, Transmit},
-    MetricDescriptor, legal,
+    MetricDescriptor,
+    metric_descriptor::legal,
 };
 
 /// The unit of `port_xmit_data` and `port_rcv_data` in bytes, also for RoCE (InfiniBand specification, PortCounters).

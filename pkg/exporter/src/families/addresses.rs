@@ -2,7 +2,7 @@
 
 use exposition::{Exposition, LabelSet};
 
-use super::gauge;
+use super::family_type::gauge;
 use crate::NodeSnapshot;
 
 pub(super) fn write(families: &mut Exposition, report: &NodeSnapshot, node: &LabelSet) {

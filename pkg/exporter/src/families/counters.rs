@@ -5,10 +5,11 @@ use std::{collections::BTreeMap, mem, sync::Arc, thread};
 use exposition::{Exposition, LabelSet};
 
 use super::{
-    FamilyWriter, counter,
+    family_cache::FamilyCache,
+    family_type::counter,
     labels::DeviceLabels,
+    pod_labels::with_pod,
     series::{CounterSeries, SeriesCache},
-    with_pod,
 };
 use crate::{
     Attribution, NodeSnapshot,
@@ -19,13 +20,13 @@ use crate::{
 
 /// Finds or creates the series of all counters. New series can add families to the template.
 pub(super) fn prepare(
-    writer: &mut FamilyWriter,
+    cache: &mut FamilyCache,
     report: &NodeSnapshot,
     history: &CounterHistory,
     node: &LabelSet,
 ) {
-    let SeriesCache { mut ports, accounts, mut devices } = mem::take(&mut writer.series);
-    let (template, new) = (&mut writer.template, &mut writer.series);
+    let SeriesCache { mut ports, accounts, mut devices } = mem::take(&mut cache.series);
+    let (template, new) = (&mut cache.template, &mut cache.series);
     for device in &report.devices {
         let reading = &device.reading;
         let index = reading.device.index;
@@ -80,22 +81,22 @@ const PARALLEL_WRITE_ACCOUNTS: usize = 64;
 
 pub(super) fn write(
     families: &mut Exposition,
-    writer: &FamilyWriter,
+    cache: &FamilyCache,
     report: &NodeSnapshot,
     history: &CounterHistory,
     node: &LabelSet,
 ) {
-    if writer.series.accounts.len() <= PARALLEL_WRITE_ACCOUNTS {
-        ports(families, writer, report, history, node);
-        return accounts(families, writer, history);
+    if cache.series.accounts.len() <= PARALLEL_WRITE_ACCOUNTS {
+        ports(families, cache, report, history, node);
+        return accounts(families, cache, history);
     }
     let of_pods = thread::scope(|scope| {
         let of_pods = scope.spawn(|| {
-            let mut families = Exposition::with_same_families(&writer.template);
-            accounts(&mut families, writer, history);
+            let mut families = Exposition::with_same_families(&cache.template);
+            accounts(&mut families, cache, history);
             families
         });
-        ports(families, writer, report, history, node);
+        ports(families, cache, report, history, node);
         of_pods.join()
     });
     match of_pods {
@@ -106,7 +107,7 @@ pub(super) fn write(
 
 fn ports(
     families: &mut Exposition,
-    writer: &FamilyWriter,
+    cache: &FamilyCache,
     report: &NodeSnapshot,
     history: &CounterHistory,
     node: &LabelSet,
@@ -114,7 +115,7 @@ fn ports(
     for device in &report.devices {
         let index = device.reading.device.index;
         for (port, counter_values) in device.reading.ports.iter().zip(&device.port_counters) {
-            if let Some(series) = writer.series.ports.get(&(index, port.port.port)) {
+            if let Some(series) = cache.series.ports.get(&(index, port.port.port)) {
                 series.write(families, counter_values);
             }
             if device.reading.on_node {
@@ -122,16 +123,16 @@ fn ports(
             }
         }
         if let Some((series, counter_values)) =
-            writer.series.ports.get(&(index, 0)).zip(device.counter_values.as_ref())
+            cache.series.ports.get(&(index, 0)).zip(device.counter_values.as_ref())
         {
             series.write(families, counter_values);
         }
     }
 }
 
-fn accounts(families: &mut Exposition, writer: &FamilyWriter, history: &CounterHistory) {
+fn accounts(families: &mut Exposition, cache: &FamilyCache, history: &CounterHistory) {
     let port_counters = history.accounts().values().flat_map(|kept| kept.values());
-    for ((_, _, series), counter_values) in writer.series.accounts.iter().zip(port_counters) {
+    for ((_, _, series), counter_values) in cache.series.accounts.iter().zip(port_counters) {
         series.write(families, counter_values);
     }
 }

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use exposition::{Exposition, LabelSet};
 use rdma::NetnsMode;
 
-use super::{counter, gauge};
+use super::family_type::{counter, gauge};
 use crate::NodeSnapshot;
 
 pub(super) fn write(families: &mut Exposition, report: &NodeSnapshot, node: &LabelSet) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use exposition::{LabelSet, LabelsBuilder};
 use rdma::{Device, NodeType, Port};
 
-use super::with_pod;
+use super::pod_labels::with_pod;
 use crate::{DeviceInfo, DeviceReading, PodInfo, PortReading};
 
 /// The values of the label `resource`. GIDs must be last.

@@ -8,7 +8,7 @@ use std::{
 use exposition::{Exposition, LabelSet};
 use podmap::{AttachMode, Entry};
 
-use super::{gauge, with_pod};
+use super::{family_type::gauge, pod_labels::with_pod};
 use crate::{DeviceReading, NodeSnapshot, PodInfo, ResourceHolder, ResourceShare};
 
 pub(super) fn write(families: &mut Exposition, report: &NodeSnapshot, node: &LabelSet) {

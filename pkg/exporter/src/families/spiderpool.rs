@@ -46,7 +46,7 @@ fn labels(
         .with("sys_image_guid", &reversed(device.sys_image_guid))
         // Spiderpool compares GUIDs instead, and so takes the second port of a card for a VF.
         .with("is_root", if facts.is_vf { "false" } else { "true" });
-    let labels = super::with_pod(labels, pod)
+    let labels = super::pod_labels::with_pod(labels, pod)
         .with_some("net_dev_name", port.link_name.as_deref())
         .with_some("rdma_parent_name", facts.pf_link.as_deref());
     let Some(owner) = owner else { return labels.build() };

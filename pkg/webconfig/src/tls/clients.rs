@@ -9,7 +9,7 @@ use rustls::{
 };
 use serde_saphyr::Spanned;
 
-use super::pem;
+use super::pem_text::pem;
 use crate::{
     error::LineError,
     san_verifier::SanVerifier,

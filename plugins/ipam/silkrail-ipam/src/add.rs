@@ -16,9 +16,8 @@ use plugin_runtime::{
 };
 
 use crate::{
-    NAME,
     change::{Change, ClaimedAddress},
-    conf::IpamConf,
+    conf::{IpamConf, NAME},
     error::IpamError,
     pod_interface_note::PodInterfaceNote,
     pool_full, reclaim, requested, sandbox_restart,

@@ -10,6 +10,9 @@ use state::StateDir;
 
 use crate::error::IpamError;
 
+/// The name of the plugin, the `type` of the `ipam` object.
+pub(crate) const NAME: &str = "silkrail-ipam";
+
 /// The directory of pools if the configuration contains neither `pools` nor `poolsDir`.
 const POOLS_DIR: &str = "/etc/silkrail/pools.d";
 

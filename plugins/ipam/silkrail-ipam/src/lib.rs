@@ -28,10 +28,8 @@ use self::{change::Change, error::IpamError};
 #[derive(Debug)]
 pub struct IpamPlugin;
 
-const NAME: &str = IpamPlugin::NAME;
-
 impl JournaledPlugin for IpamPlugin {
-    const NAME: &'static str = "silkrail-ipam";
+    const NAME: &'static str = conf::NAME;
     const HAS_ABOUT: bool = true;
     type Change = Change;
 
@@ -44,7 +42,7 @@ impl JournaledPlugin for IpamPlugin {
     }
 
     fn check(&self, node: &Node, request: &CheckRequest<'_>) -> Result<(), Error> {
-        let Some(journal) = attachment::find::<Change>(node, NAME, &request.attachment)? else {
+        let Some(journal) = attachment::find::<Change>(node, Self::NAME, &request.attachment)? else {
             return Err(
                 plugin_runtime::Error::from(IpamError::NoAttachment(request.attachment.clone())).into()
             );
@@ -70,7 +68,7 @@ fn release_unjournaled(node: &Node, attachment: &Attachment) -> Result<(), plugi
     let Some(store) = LocalStore::open_existing(node.state.root(), journal::boot_id()?)? else {
         return Ok(());
     };
-    if !journals::may_be_orphaned(&node.state, NAME, attachment)? {
+    if !journals::may_be_orphaned(&node.state, conf::NAME, attachment)? {
         return Ok(());
     }
     for address in store.owned_by(attachment)? {

@@ -11,7 +11,7 @@ use plugin_runtime::{Error, Node};
 use state::orphans::Orphan;
 use tracing::{info, warn};
 
-use crate::{NAME, change::Change, error::IpamError};
+use crate::{change::Change, conf::NAME, error::IpamError};
 
 /// The timeout for the journal of a stale attachment. A call that holds it longer is already reverting it.
 const DEAD_JOURNAL_LOCK_TIMEOUT: Duration = Duration::from_millis(200);

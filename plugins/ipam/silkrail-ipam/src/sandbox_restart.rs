@@ -12,8 +12,8 @@ use plugin_runtime::{Error, Node, attachment};
 use tracing::info;
 
 use crate::{
-    NAME,
     change::{Change, ClaimedAddress},
+    conf::NAME,
     pod_interface_note::PodInterfaceNote,
 };
 

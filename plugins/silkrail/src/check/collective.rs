@@ -16,7 +16,7 @@ use check::{
 };
 use serde::Serialize;
 
-use super::measure;
+use super::{local_context::local_context, measure};
 use crate::{
     exit::{CommandError, CommandExit},
     json, table,
@@ -157,7 +157,7 @@ impl CollectiveArgs {
             writeln!(out, "{}", plan.command())?;
             return Ok(CommandExit::Done);
         }
-        let node = super::node(root)?;
+        let node = local_context(root)?;
         let within = Duration::from_secs(self.timeout.get().into());
         self.judged(&run(&plan, &node, within)?, out)
     }

@@ -17,7 +17,7 @@ use check::{
 };
 use cpufreq::{GovernorGuard, GovernorOutcome, Governors, PERFORMANCE};
 
-use super::{EXIT_STATUS, print};
+use super::{exit_status::EXIT_STATUS, local_context::local_context, print};
 use crate::{
     exit::{CommandError, CommandExit},
     json,
@@ -162,7 +162,7 @@ impl MeasureArgs {
         root: &Path,
         out: &mut dyn Write,
     ) -> Result<CommandExit, CommandError> {
-        let node = super::node(root)?;
+        let node = local_context(root)?;
         let store = ResultStore::below(root);
         let agent = resolve(&self.host)?;
         let token = self.token_file.as_deref().map(CheckToken::read).transpose()?;

@@ -16,7 +16,7 @@ use check::{
     verdict::Threshold,
 };
 
-use super::{measure, print};
+use super::{local_context::local_context, measure, print};
 use crate::{
     exit::{CommandError, CommandExit},
     json,
@@ -86,7 +86,7 @@ Exit status:
 
 impl MeshArgs {
     pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
-        let node = super::node(root)?;
+        let node = local_context(root)?;
         let store = ResultStore::below(root);
         let plan = self.plan()?;
         let total = self.hosts.len() * (self.hosts.len() - 1) / 2;

@@ -2,7 +2,9 @@
 
 mod child;
 mod collective;
+mod exit_status;
 mod history;
+mod local_context;
 mod measure;
 mod mesh;
 mod page;
@@ -11,9 +13,6 @@ mod restore;
 mod serve;
 
 use std::{io::Write, path::Path};
-
-use check::{Interrupt, local_end::LocalContext, perftest::Launcher};
-use sysfs::Sysfs;
 
 use crate::exit::{CommandError, CommandExit};
 
@@ -46,15 +45,6 @@ Examples:
   node-a# silkrail check history
   node-a# silkrail check compare --last";
 
-/// The exit status of the commands that run tests.
-const EXIT_STATUS: &str = "\
-Exit status:
-  0   done; the threshold was reached, or there is none
-  1   an error: no result
-  2   wrong usage
-  4   no RDMA device on this node
-  6   below the threshold";
-
 impl CheckCommand {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         match self {
@@ -71,13 +61,4 @@ impl CheckCommand {
             Self::Child(args) => args.run(),
         }
     }
-}
-
-/// Returns the environment of tests on this node. SIGINT, SIGTERM and SIGHUP are blocked from now on and polled.
-fn node(root: &Path) -> Result<LocalContext, CommandError> {
-    Ok(LocalContext {
-        launcher: Launcher::of_environment(child::wrapper()),
-        sysfs: Sysfs::at(root.join("sys")),
-        interrupt: Interrupt::install()?,
-    })
 }

@@ -13,7 +13,7 @@ use check::{
 };
 use cpufreq::{Governors, PERFORMANCE};
 
-use super::EXIT_STATUS;
+use super::{exit_status::EXIT_STATUS, local_context::local_context};
 use crate::exit::{CommandError, CommandExit};
 
 /// Serve tests of other nodes, one at a time
@@ -63,7 +63,7 @@ Examples:
 
 impl ServeArgs {
     pub(super) fn run(&self, root: &Path) -> Result<CommandExit, CommandError> {
-        let node = super::node(root)?;
+        let node = local_context(root)?;
         let settings = AgentOptions {
             token: self.token_file.as_deref().map(CheckToken::read).transpose()?,
             known_as: self.known_as.iter().map(IpAddr::to_canonical).collect(),

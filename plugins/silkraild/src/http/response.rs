@@ -9,7 +9,12 @@ use hyper::{
     header::{self, HeaderName, HeaderValue},
 };
 
-use super::{HttpEndpoint, ListenerRole, admission::AuthDecision, connections::Connection, negotiate};
+use super::{
+    admission::AuthDecision,
+    connections::Connection,
+    endpoint::{HttpEndpoint, ListenerRole},
+    negotiate,
+};
 use crate::{
     page_files::{self, PageFile},
     snapshot_client::SnapshotClient,

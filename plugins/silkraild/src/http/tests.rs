@@ -78,8 +78,8 @@ async fn a_request_in_progress_at_the_maximum_age_is_still_served() {
 async fn responses_are_not_copied_into_streams() {
     let (_client, ours) = duplex(64);
     assert!(ours.is_write_vectored());
-    let (connection, _end) =
-        Connections::with_limits(METRICS_CONNECTION_LIMITS).register(Ipv4Addr::LOCALHOST.into());
+    let (connection, _end) = Connections::with_limits(endpoint::ListenerRole::Metrics.limits())
+        .register(Ipv4Addr::LOCALHOST.into());
     assert!(TrackedStream::new(ours, connection).is_write_vectored());
 }
 

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex_lite::Regex;
 
-use super::pattern::compiled;
+use super::{pattern::compiled, redacted::REDACTED};
 
 /// Words that mark a secret anywhere in a name. Names are in kebab case here.
 static ANYWHERE: LazyLock<Regex> = LazyLock::new(|| {
@@ -29,7 +29,7 @@ const NONE: [&str; 6] = ["bypass", "compass", "encompass", "overpass", "surpass"
 
 /// Values that are not secrets, in lower case.
 const HARMLESS: [&str; 14] =
-    ["", "true", "false", "yes", "no", "on", "off", "y", "n", "none", "null", "nil", "~", super::REDACTED];
+    ["", "true", "false", "yes", "no", "on", "off", "y", "n", "none", "null", "nil", "~", REDACTED];
 
 /// Returns whether this is the name of a secret.
 pub(super) fn is_secret(name: &str) -> bool {

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex_lite::{Captures, Regex};
 
-use super::{REDACTED, pattern::compiled, value};
+use super::{pattern::compiled, redacted::REDACTED, value};
 
 /// A PEM block, up to its end or the end of the text.
 static BLOCK: LazyLock<Regex> =

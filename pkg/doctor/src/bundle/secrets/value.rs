@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 use regex_lite::{Captures, Regex};
 
 use super::{
-    REDACTED,
     key::{self, is_secret},
     lines::{begin_of_line, end_of_line, indentation, indented, items, lines_end},
     pattern::compiled,
+    redacted::REDACTED,
 };
 
 /// The maximum length of a list or map in brackets.
