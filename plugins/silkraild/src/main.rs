@@ -1,7 +1,7 @@
 //! `silkraild`: the node daemon. It exports the RDMA devices and pods of the node to Prometheus and shows them on a web page.
 //!
-//! This file starts the daemon; `pkg/exporter` does the collections. There are two processes: the
-//! reader, which has the privileges to inspect pods, and the frontend, which has no privileges and serves the network.
+//! This file starts the daemon; `pkg/exporter` does the collections. There are two processes: the reader, which has the
+//! privileges to inspect pods, and the frontend, which has no privileges and serves the network.
 
 #![forbid(unsafe_code)]
 
