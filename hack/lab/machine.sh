@@ -28,12 +28,32 @@ finish() {
 
 # Starts QEMU with the given options and waits for it.
 boot() {
-  local status=0
+  local status=0 watcher
   start 1 "$job" "$@" <&0 &
   guest=$!
+  watch "$guest" "$job" 3>&- 4>&- &
+  watcher=$!
   wait "$guest" || status=$?
   guest=''
+  kill "$watcher" 2>/dev/null || true
   return "$status"
+}
+
+# watch PID JOB: ends a machine whose clock has stopped. If a CPU of it loses the timer interrupt that advances the clock, nothing
+# in it ever times out, including its own detection of stalls.
+watch() {
+  local age last
+  # A sleep outlives the watcher: it must not keep the output of the lab open.
+  while sleep 10 >/dev/null 2>&1 && kill -0 "$1" 2>/dev/null; do
+    last=$2/hostname # written before the machine starts
+    [ ! -e "$2/heartbeat" ] || last=$2/heartbeat
+    age=$(($(date +%s) - $(stat -c %Y "$last")))
+    [ "$age" -ge "${SILKRAIL_LAB_HEARTBEAT:-120}" ] || continue
+    say "the guest's clock has stopped: no heartbeat for $age s"
+    touch "$2/stopped"
+    kill "$1"
+    return
+  done
 }
 
 # start MACHINE JOB OPTIONS...: executes QEMU. MACHINE is 1 or 2.
@@ -117,6 +137,7 @@ run() {
 
   status=$(cat "$job/status" 2>/dev/null || true)
   if [ -z "$status" ]; then
+    [ ! -e "$job/stopped" ] || qemu=stopped
     case $qemu in
     124 | 137) status=124 && say "timeout: $script did not end within $timeout s (use --timeout to increase it)" ;;
     *) status=125 && say "the guest ended without an exit status (QEMU: $qemu); its last output:" && tail -qn 40 "$job/qemu" "$job/console" | tr -d '\r' >&2 ;;

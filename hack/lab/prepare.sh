@@ -3,7 +3,7 @@
 # different labs can share one cache.
 # shellcheck shell=bash disable=SC2086,SC2154
 
-kernel_modules=(9p 9pnet_virtio overlay igb igbvf ib_uverbs macvlan ipvlan 8021q dummy veth bridge bonding)
+kernel_modules=(9p 9pnet_virtio overlay igb igbvf ib_uverbs macvlan ipvlan 8021q dummy veth bridge bonding ib_ipoib)
 
 prepare() {
   boot=$cache/boot-$(fingerprint "$here"/{prepare.sh,guest,rdmasim} "${SILKRAIL_LAB_KERNEL:-}")
@@ -105,9 +105,10 @@ find_kernel() {
   echo "$kernel" >"$cache/release"
 }
 
-# Unpacks the kernel's package to $tree without installing it: no boot loader, no initramfs hooks.
+# Unpacks the kernel's package to $tree without installing it: no boot loader, no initramfs hooks. The name contains the
+# modules, because those of the list are decompressed there.
 fetch_kernel() {
-  tree=$cache/kernel-$kernel
+  tree=$cache/kernel-$kernel-$(fingerprint "${kernel_modules[@]}")
   [ ! -d "$tree" ] || return 0
   local new=$tree.new m
   rm -rf "$new" && mkdir -p "$new/deb"
@@ -166,5 +167,5 @@ build_boot() {
   rm -rf "$root"
   ln -s "$tree/boot/vmlinuz-$kernel" "$new/vmlinuz"
   rm -rf "$boot" && mv "$new" "$boot"
-  find "$cache" -maxdepth 1 \( -name 'boot-*' -o -name 'rdmasim-*' \) -mtime +7 -exec rm -rf {} +
+  find "$cache" -maxdepth 1 \( -name 'boot-*' -o -name 'rdmasim-*' -o -name 'kernel-*' ! -path "$tree" \) -mtime +7 -exec rm -rf {} +
 }

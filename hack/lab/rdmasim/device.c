@@ -3,7 +3,8 @@
  * rdmasim: an RDMA device without a data path for every network function that igb or igbvf drives.
  *
  * The kernel itself implements names, namespaces, GIDs, uverbs nodes, sysfs and netlink. This driver only registers
- * with ib_core, follows its network device between network namespaces, and provides counter values. Tests set the
+ * with ib_core, follows its network device between network namespaces, and provides counter values. InfiniBand functions
+ * are in infiniband.c. Tests set the
  * values, and inject faults, in debugfs:
  *
  *   /sys/kernel/debug/rdmasim/<pci address>[-twin[N]]/
@@ -626,8 +627,10 @@ static int __init sim_init(void)
 		if (pdev->is_virtfn && sim_wanted(pdev))
 			sim_queue(pdev, 0);
 	flush_workqueue(sim_wq);
-	return 0;
-
+	ret = sim_infiniband_init(sim_root);
+	if (!ret)
+		return 0;
+	bus_unregister_notifier(&pci_bus_type, &sim_bus_nb);
 unregister:
 	unregister_netdevice_notifier(&sim_netdev_nb);
 free:
@@ -638,6 +641,7 @@ free:
 
 static void __exit sim_exit(void)
 {
+	sim_infiniband_exit();
 	bus_unregister_notifier(&pci_bus_type, &sim_bus_nb);
 	debugfs_remove_recursive(sim_root);
 	sim_root = NULL;

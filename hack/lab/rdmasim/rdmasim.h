@@ -76,6 +76,11 @@ void sim_tclass_add(struct sim_tclass *tclass, struct kobject *device);
 void sim_tclass_remove(struct sim_tclass *tclass);
 void sim_tclass_debugfs(struct sim_tclass *tclass, struct dentry *dir);
 
+/* infiniband.c: InfiniBand functions. */
+
+int sim_infiniband_init(struct dentry *root);
+void sim_infiniband_exit(void);
+
 /* device.c */
 
 struct sim {

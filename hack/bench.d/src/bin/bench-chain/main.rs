@@ -88,6 +88,8 @@ struct BenchChainArgs {
     floor: PathBuf,
     /// The directory of Go's `sriov`, `rdma` and `host-local`.
     go: Option<PathBuf>,
+    /// Directories of other builds of our plugins.
+    against: Vec<PathBuf>,
     rounds: usize,
     json: bool,
     check: bool,
@@ -134,6 +136,11 @@ fn run() -> BenchResult<bool> {
     if let Some(go) = &options.go {
         chains.push(MeasuredChain::go(&vf, go)?);
     }
+    for other in &options.against {
+        let name = other.display();
+        chains.push(MeasuredChain::ours(&name.to_string(), &vf, other, &["sriov", "rdma"])?);
+        chains.push(MeasuredChain::ours(&format!("{name}, one process"), &vf, other, &["sriov"])?);
+    }
     let mut times = race(&mut chains, options.rounds)?;
     crowd()?;
     chains.retain_mut(|chain| match chain.name.as_str() {
@@ -171,10 +178,14 @@ impl BenchChainArgs {
         let mut args = env::args().skip(1);
         let mut path = |what| args.next().map(PathBuf::from).ok_or(format!("missing: {what}"));
         let (ours, floor) = (path("the directory of our plugins")?, path("the floor")?);
-        let mut options = Self { ours, floor, go: None, rounds: 40, json: false, check: false };
+        let mut options =
+            Self { ours, floor, go: None, against: Vec::new(), rounds: 40, json: false, check: false };
         while let Some(argument) = args.next() {
             match argument.as_str() {
                 "--go" => options.go = Some(args.next().ok_or("--go requires a directory")?.into()),
+                "--against" => {
+                    options.against.push(args.next().ok_or("--against requires a directory")?.into());
+                }
                 "--rounds" => options.rounds = args.next().ok_or("--rounds requires a number")?.parse()?,
                 "--json" => options.json = true,
                 "--check" => options.check = true,
@@ -230,7 +241,7 @@ impl MeasuredChain {
         };
         let programs = plugins
             .iter()
-            .map(|plugin| Ok((copy_to(&dir.join(plugin), name)?, conf(plugin))))
+            .map(|plugin| Ok((copy_to(&dir.join(plugin), &name.replace('/', "-"))?, conf(plugin))))
             .collect::<BenchResult<_>>()?;
         Ok(Self { name: name.to_owned(), vf: vf.clone(), kind: ChainKind::Plugins(programs), calls: 0 })
     }
