@@ -9,11 +9,9 @@ use plugin_runtime::{
     Error, Node, PodNetns,
     attachment::{self, JournalSpec},
     delegate::{self, DelegateAdd},
-    interface,
     pod_map_entry::{self, PodMapWrite},
 };
-use rtnl::{Handle, Link, NewLink, indexes_above};
-use tracing::info;
+use rtnl::{Handle, Link, LinkLayer, NewLink, indexes_above};
 
 use crate::{
     ChildLinkKind, change::Change, conf::ChildLinkConf, error::ChildError, link::ChildLink, parent::Parent,
@@ -29,7 +27,7 @@ pub(crate) fn add<K: ChildLinkKind>(
     let conf = ChildLinkConf::of(kind, &request.common)?;
     conf.require_addresses(&request.common)?;
     let pod = PodNetns::open(&request.netns, request.own_netns_allowed)?;
-    let parent = Parent::find(node, &pod, &conf)?;
+    let parent = Parent::find(kind, node, &pod, &conf)?;
     let sharing = sharing(node, &parent, &conf)?;
 
     let journal = attachment::begin(node, &JournalSpec::of(K::NAME, request, &pod))?;
@@ -73,9 +71,8 @@ impl<K: ChildLinkKind> PreparedAdd<'_, '_, K> {
             (self.link(journal, highest)?, result)
         };
         self.complete(&link, &mut result);
-        interface::configure(self.pod, &link, &mut result)?;
+        self.conf.routing.configure(journal, self.request, self.pod, &link, &mut result)?;
         self.publish(journal, sharing, &result)?;
-        info!(link = %link.name, master = %self.parent.link.name, "attached");
         Ok(result)
     }
 
@@ -103,9 +100,12 @@ impl<K: ChildLinkKind> PreparedAdd<'_, '_, K> {
             }
             let mtu = self.parent.mtu(self.conf)?;
             let change = ChildLink::of::<K>(self.request, self.pod, index, mac);
-            match journal.record_and_apply(Change::Link(change), |_| {
+            match journal.record_and_apply(Change::Link(change.clone()), |_| {
                 Ok::<_, Error>(self.create(parents, index, mtu, mac))
             })? {
+                Ok(()) if K::LAYER == LinkLayer::InfiniBand => {
+                    return self.complete_ipoib(journal, &change, mtu);
+                }
                 Ok(()) => return Ok(self.pod.links.link_by_index(index)?),
                 // Another link took the index or name in between, and may be gone again by now.
                 Err(error) if has(&self.pod.links, index)? || has(parents, index)? => refused = Some(error),
@@ -121,6 +121,25 @@ impl<K: ChildLinkKind> PreparedAdd<'_, '_, K> {
         }
     }
 
+    /// Records the address that the kernel chose for an IPoIB link, and sets its MTU, which the kernel ignores in the
+    /// message that creates the link. The default is the parent's.
+    fn complete_ipoib(
+        &self,
+        journal: &mut Journal<Change>,
+        created: &ChildLink,
+        mtu: Option<u32>,
+    ) -> Result<Link, Error> {
+        let link = self.pod.links.link_by_index(created.index)?;
+        let parent = Some(self.parent.link.index).filter(|_| !self.conf.settings.link_in_container);
+        journal.record(Change::Link(created.with_address(&link.address, parent)))?;
+        let mtu = mtu.unwrap_or(self.parent.link.mtu);
+        if mtu == link.mtu {
+            return Ok(link);
+        }
+        self.pod.links.set_mtu(link.index, mtu).map_err(|error| self.parent.explain_mtu(mtu, error))?;
+        Ok(self.pod.links.link_by_index(link.index)?)
+    }
+
     fn create(
         &self,
         parents: &Handle,
@@ -129,7 +148,7 @@ impl<K: ChildLinkKind> PreparedAdd<'_, '_, K> {
         mac: Option<MacAddr>,
     ) -> Result<(), rtnl::Error> {
         let name = &self.request.attachment.ifname;
-        let message = self.kind.message(name, self.parent.link.index, &self.conf.mode);
+        let message = self.kind.message(name, &self.parent.link, &self.conf.mode);
         parents.create_link(NewLink { name, index, netns: self.pod.netns.as_fd(), mtu, mac, message })
     }
 
@@ -137,7 +156,7 @@ impl<K: ChildLinkKind> PreparedAdd<'_, '_, K> {
     fn complete(&self, link: &Link, result: &mut AddResult) {
         result.interfaces = vec![ResultInterface {
             name: link.name.clone(),
-            mac: link.mac.map(|mac| mac.to_string()),
+            mac: Some(link.address.to_string()).filter(|address| !address.is_empty()),
             mtu: Some(link.mtu),
             sandbox: Some(self.request.netns.display().to_string()),
             ..ResultInterface::default()

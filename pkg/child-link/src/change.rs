@@ -4,6 +4,7 @@
 use std::fmt;
 
 use plugin_runtime::{Error, Node, delegate::DelegateAdd, pod_map_entry::PodMapWrite};
+use pod_routing::RailRules;
 use serde::{Deserialize, Serialize};
 
 use crate::link::ChildLink;
@@ -16,8 +17,16 @@ pub enum Change {
     Delegated(DelegateAdd),
     /// The link was created in the pod.
     Link(ChildLink),
+    /// The rules of a rail were added in the pod.
+    Rules(RailRules),
     /// An entry was written to the pod map.
     Published(PodMapWrite),
+}
+
+impl From<RailRules> for Change {
+    fn from(rules: RailRules) -> Self {
+        Self::Rules(rules)
+    }
 }
 
 impl journal::Change for Change {
@@ -28,14 +37,24 @@ impl journal::Change for Change {
         match self {
             Self::Delegated(call) => call.revert(node),
             Self::Link(link) => link.revert(node),
+            Self::Rules(rules) => rules.revert(),
             Self::Published(entry) => entry.revert(node),
+        }
+    }
+
+    fn step(&self) -> &'static str {
+        match self {
+            Self::Delegated(_) => "ipam",
+            Self::Link(_) => "link",
+            Self::Rules(_) => "rules",
+            Self::Published(_) => "podmap",
         }
     }
 
     fn survives_reboot(&self) -> bool {
         match self {
             Self::Delegated(_) | Self::Published(_) => true,
-            Self::Link(_) => false,
+            Self::Link(_) | Self::Rules(_) => false,
         }
     }
 
@@ -47,6 +66,7 @@ impl journal::Change for Change {
     fn verify(&self, node: &Node) -> Result<(), Error> {
         match self {
             Self::Link(link) => link.verify(node),
+            Self::Rules(rules) => rules.verify(),
             // The IPAM plugin has a CHECK of its own; the pod's network does not depend on the pod map.
             Self::Delegated(_) | Self::Published(_) => Ok(()),
         }
@@ -58,6 +78,7 @@ impl fmt::Display for Change {
         match self {
             Self::Delegated(call) => call.fmt(f),
             Self::Link(link) => link.fmt(f),
+            Self::Rules(rules) => rules.fmt(f),
             Self::Published(entry) => entry.fmt(f),
         }
     }

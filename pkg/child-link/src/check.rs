@@ -1,7 +1,7 @@
 //! CHECK: whether the attachment is in the state that ADD left.
 
 use cni::{AddResult, CheckRequest, Error as CniError, ResultInterface};
-use plugin_runtime::{Error, Node, PodNetns, attachment, delegate, interface};
+use plugin_runtime::{Error, Node, PodNetns, attachment, delegate};
 use rtnl::Link;
 
 use crate::{ChildLinkKind, change::Change, conf::ChildLinkConf, error::ChildError, parent::Parent};
@@ -18,12 +18,12 @@ pub(crate) fn check<K: ChildLinkKind>(
     let prev =
         request.common.conf.prev_result()?.ok_or_else(|| CniError::config("required prevResult missing"))?;
     let described = described(request, &prev)?;
-    Parent::find(node, &pod, &conf)?;
+    Parent::find(kind, node, &pod, &conf)?;
 
     let link = pod.links.find_link(&request.attachment.ifname).map_err(Error::from)?;
     let link = link.ok_or_else(|| Error::from(ChildError::Gone(request.attachment.ifname.clone())))?;
     same_link(kind, &conf, &link, described)?;
-    interface::verify(&pod, &link, &of_interface(&prev, described))?;
+    conf.routing.verify(&pod, &link, &of_interface(&prev, described))?;
     if let Some(journal) = attachment::find::<Change>(node, K::NAME, &request.attachment)? {
         journal.verify(node)?;
     }
@@ -60,9 +60,8 @@ fn same_link<K: ChildLinkKind>(
     if let Some(difference) = kind.difference(link, &conf.mode) {
         return Err(ChildError::OtherMode { name: link.name.clone(), difference }.into());
     }
-    let mac = link.mac.map(|mac| mac.to_string());
-    if described.mac.is_some() && described.mac.as_ref().map(|m| m.to_ascii_lowercase()) != mac {
-        let (is, was) = (mac.unwrap_or_default(), described.mac.clone().unwrap_or_default());
+    let is = link.address.to_string();
+    if let Some(was) = described.mac.clone().filter(|was| !was.eq_ignore_ascii_case(&is)) {
         return Err(ChildError::OtherMac { name: link.name.clone(), is, was }.into());
     }
     Ok(())

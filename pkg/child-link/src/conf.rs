@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use cni::{AddResult, CallContext, Dns, Error};
 use identifiers::{LinkName, MacAddr};
+use pod_routing::PodRouting;
+use rtnl::LinkLayer;
 
 use crate::ChildLinkKind;
 
@@ -16,6 +18,7 @@ pub(crate) struct ChildLinkConf<K: ChildLinkKind> {
     pub(crate) chained: Option<AddResult>,
     /// The `dns` of the configuration, for the result.
     pub(crate) dns: Dns,
+    pub(crate) routing: PodRouting,
 }
 
 /// The settings that every kind has.
@@ -71,7 +74,7 @@ impl<K: ChildLinkKind> ChildLinkConf<K> {
             return Err(Error::config(why));
         }
         let (mode, mac, dns) = (kind.mode(common)?, kind.mac(common)?, common.conf.dns()?);
-        Ok(Self { settings, mode, mac, chained, dns })
+        Ok(Self { settings, mode, mac, chained, dns, routing: PodRouting::of(common)? })
     }
 
     /// Checks, for ADD, that a link that needs addresses will get some.
@@ -84,7 +87,7 @@ impl<K: ChildLinkKind> ChildLinkConf<K> {
         {
             return Ok(());
         }
-        if self.settings.rdma != SharedRdmaRequirement::Optional {
+        if self.settings.rdma != SharedRdmaRequirement::Optional && K::LAYER == LinkLayer::Ethernet {
             return Err(Error::config("rdma.require needs addresses: without ipam no address becomes a GID"));
         }
         if !K::LAYER_2 {

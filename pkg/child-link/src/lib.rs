@@ -22,6 +22,7 @@ mod sharing;
 
 use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
 use plugin_runtime::{JournaledPlugin, Node, delegate, not_available};
+use rtnl::LinkLayer;
 
 pub use conf::ParentConf;
 pub use link_kind::ChildLinkKind;
@@ -43,7 +44,10 @@ impl<K: ChildLinkKind> JournaledPlugin for ChildLinkPlugin<K> {
 
     fn del_without_journal(&self, node: &Node, request: &DelRequest<'_>) -> Result<(), Error> {
         let removed = link::delete_unjournaled::<K>(node, request);
-        delegate::del(request, node)?;
+        // An ADD with dhcp is refused on InfiniBand, and that plugin may not be installed.
+        if K::LAYER == LinkLayer::Ethernet || !delegate::needs_link(&request.common).unwrap_or(false) {
+            delegate::del(request, node)?;
+        }
         Ok(removed?)
     }
 
@@ -54,7 +58,7 @@ impl<K: ChildLinkKind> JournaledPlugin for ChildLinkPlugin<K> {
     fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {
         let conf = ChildLinkConf::of(&self.0, &request.common)?;
         if !conf.settings.link_in_container {
-            let ready = Parent::of_node(node, &conf)
+            let ready = Parent::of_node(&self.0, node, &conf)
                 .and_then(|parent| SharedPorts::find(node, &parent, conf.settings.rdma).map(drop));
             ready.map_err(not_available)?;
         }

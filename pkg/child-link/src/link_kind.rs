@@ -2,19 +2,23 @@
 
 use cni::{CallContext, Error};
 use identifiers::{LinkName, MacAddr};
-use rtnl::{Link, LinkMessage};
+use rtnl::{Link, LinkLayer, LinkMessage};
 
 /// A kind of link that has a parent.
 pub trait ChildLinkKind: Sync + 'static {
     /// The plugin's `type`, which is also the kernel's `IFLA_INFO_KIND`: `macvlan`.
     const NAME: &'static str;
-    /// The other kind, which the kernel does not allow on the same parent.
-    const CONFLICTING: &'static str;
+    /// The kind that the kernel does not allow on the same parent, if there is one.
+    const CONFLICTING: Option<&'static str>;
+    /// The link layer of the parent and of the link.
+    const LAYER: LinkLayer = LinkLayer::Ethernet;
     /// Whether the link can be used without addresses.
     const LAYER_2: bool;
     /// Whether the plugin can follow another one in a chain. It then takes the addresses of `prevResult`, and its
     /// interface as the parent.
     const CHAINED: bool;
+    /// Whether the link that has the default route is the parent if the configuration has no `master`.
+    const DEFAULT_MASTER: bool = true;
     /// The settings of this kind, such as the mode.
     type Mode;
 
@@ -33,8 +37,17 @@ pub trait ChildLinkKind: Sync + 'static {
     /// If the value is invalid.
     fn mac(&self, common: &CallContext<'_>) -> Result<Option<MacAddr>, Error>;
 
-    /// Returns the `RTM_NEWLINK` message that creates the link. `parent` is the parent's index.
-    fn message(&self, name: &LinkName, parent: u32, mode: &Self::Mode) -> LinkMessage;
+    /// Checks that a link of the right layer can be the parent.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn require_parent(&self, parent: &Link) -> Result<(), Error> {
+        let _ = parent;
+        Ok(())
+    }
+
+    /// Returns the `RTM_NEWLINK` message that creates the link.
+    fn message(&self, name: &LinkName, parent: &Link, mode: &Self::Mode) -> LinkMessage;
 
     /// Whether a link is of this kind.
     fn is(link: &Link) -> bool;

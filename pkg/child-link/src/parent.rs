@@ -3,7 +3,7 @@
 use cni::Error as CniError;
 use nix::errno::Errno;
 use plugin_runtime::{Error, Node, PodNetns};
-use rtnl::{Handle, INFINIBAND, Link};
+use rtnl::{Handle, Link, LinkLayer};
 
 use crate::{ChildLinkKind, conf::ChildLinkConf, error::ChildError};
 
@@ -18,14 +18,15 @@ impl Parent {
     /// # Errors
     /// If it does not exist, is an InfiniBand link, or has a smaller MTU than the configuration.
     pub(crate) fn find<K: ChildLinkKind>(
+        kind: &K,
         node: &Node,
         pod: &PodNetns,
         conf: &ChildLinkConf<K>,
     ) -> Result<Self, Error> {
         if conf.settings.link_in_container {
-            Self::among(&pod.links, conf)
+            Self::among(kind, &pod.links, conf)
         } else {
-            Self::of_node(node, conf)
+            Self::of_node(kind, node, conf)
         }
     }
 
@@ -33,13 +34,22 @@ impl Parent {
     ///
     /// # Errors
     /// As [`Parent::find`].
-    pub(crate) fn of_node<K: ChildLinkKind>(node: &Node, conf: &ChildLinkConf<K>) -> Result<Self, Error> {
-        Self::among(node.links()?, conf)
+    pub(crate) fn of_node<K: ChildLinkKind>(
+        kind: &K,
+        node: &Node,
+        conf: &ChildLinkConf<K>,
+    ) -> Result<Self, Error> {
+        Self::among(kind, node.links()?, conf)
     }
 
-    fn among<K: ChildLinkKind>(links: &Handle, conf: &ChildLinkConf<K>) -> Result<Self, Error> {
+    fn among<K: ChildLinkKind>(kind: &K, links: &Handle, conf: &ChildLinkConf<K>) -> Result<Self, Error> {
         let link = match &conf.settings.master {
             Some(name) => links.link(name).map_err(|e| not_found(e, name.as_str()))?,
+            None if !K::DEFAULT_MASTER => {
+                return Err(CniError::config("host master interface is missing")
+                    .with_details("set master to the name of the parent link")
+                    .into());
+            }
             None => {
                 let index = links.default_route_link()?.ok_or_else(|| {
                     CniError::config("no default route interface found")
@@ -49,30 +59,56 @@ impl Parent {
             }
         };
         let parent = Self { link };
-        parent.require_ethernet::<K>()?;
+        parent.require_layer::<K>()?;
+        kind.require_parent(&parent.link)?;
         parent.mtu(conf)?;
         Ok(parent)
     }
 
-    fn require_ethernet<K: ChildLinkKind>(&self) -> Result<(), Error> {
-        let Link { name, hardware, .. } = &self.link;
-        if *hardware != INFINIBAND {
-            return Ok(());
-        }
-        let msg = format!("master {name} is an InfiniBand link: {} needs Ethernet", K::NAME);
-        Err(CniError::config(msg).with_details("use the ipoib plugin on InfiniBand").into())
+    fn require_layer<K: ChildLinkKind>(&self) -> Result<(), Error> {
+        let name = &self.link.name;
+        let (msg, details) = match (K::LAYER, self.link.layer()) {
+            (LinkLayer::Ethernet, LinkLayer::InfiniBand) => (
+                format!("master {name} is an InfiniBand link: {} needs Ethernet", K::NAME),
+                "use the ipoib plugin on InfiniBand",
+            ),
+            (LinkLayer::InfiniBand, LinkLayer::Ethernet) => {
+                let kind = self.link.kind.as_ref().map_or_else(|| "device".into(), ToString::to_string);
+                let msg =
+                    format!("master device is ({kind}) not of type {}: {name} is not InfiniBand", K::NAME);
+                (msg, "use macvlan or ipvlan on Ethernet")
+            }
+            _ => return Ok(()),
+        };
+        Err(CniError::config(msg).with_details(details).into())
     }
 
-    /// Returns the MTU of the configuration, in bytes.
+    /// Returns the MTU of the configuration, in bytes. That of an InfiniBand link is limited by its mode, not by its parent.
     ///
     /// # Errors
     /// If it is below 0 or above the parent's.
     pub(crate) fn mtu<K: ChildLinkKind>(&self, conf: &ChildLinkConf<K>) -> Result<Option<u32>, Error> {
         let Some(mtu) = conf.settings.mtu else { return Ok(None) };
-        let valid = u32::try_from(mtu).ok().filter(|mtu| *mtu <= self.link.mtu);
+        let is_limited = K::LAYER == LinkLayer::Ethernet;
+        let valid = u32::try_from(mtu).ok().filter(|mtu| !is_limited || *mtu <= self.link.mtu);
         valid.map(Some).ok_or_else(|| {
             CniError::config(format!("invalid MTU {mtu}, must be [0, master MTU({})]", self.link.mtu)).into()
         })
+    }
+
+    /// Returns the error of setting the MTU of an IPoIB link.
+    pub(crate) fn explain_mtu(&self, mtu: u32, error: rtnl::Error) -> Error {
+        match &error {
+            rtnl::Error::Netlink(netlink) if netlink.errno() == Some(Errno::EINVAL) => {
+                CniError::config(format!("invalid MTU {mtu} for an IPoIB link on master {}", self.link.name))
+                    .with_details(
+                        "in datagram mode the limit is the MTU of the partition less 4 bytes, in connected mode 65520; \
+                         `ip -d link` shows the mode of the master, which is that of the link too",
+                    )
+                    .into()
+            }
+            _ => error.into(),
+        }
     }
 
     /// Returns the error of creating a link on this parent, with its cause if that is known.
@@ -81,22 +117,22 @@ impl Parent {
             rtnl::Error::Netlink(error) => error.errno(),
             _ => None,
         };
-        let (kind, other, name) = (K::NAME, K::CONFLICTING, &self.link.name);
+        let (kind, name) = (K::NAME, &self.link.name);
         if errno == Some(Errno::EOPNOTSUPP) {
             return ChildError::NoModule { kind, source: error }.into();
         }
-        if errno != Some(Errno::EBUSY) {
+        let Some(other) = K::CONFLICTING.filter(|_| errno == Some(Errno::EBUSY)) else {
             return CniError::from(Error::from(error)).context(format!("{kind} on master {name}")).into();
-        }
-        let here = self.conflicting::<K>(links);
+        };
+        let here = self.links_of_kind(links, other);
         ChildError::Busy { master: name.clone(), kind, other, here, source: error }.into()
     }
 
-    /// Returns the names of the links of the conflicting kind on this parent, except those in pods.
-    fn conflicting<K: ChildLinkKind>(&self, links: &Handle) -> Vec<String> {
+    /// Returns the names of the links of a kind on this parent, except those in pods.
+    fn links_of_kind(&self, links: &Handle, other: &str) -> Vec<String> {
         let conflicts = |link: &Link| {
             link.parent == Some(self.link.index)
-                && link.kind.as_ref().is_some_and(|kind| kind.to_string() == K::CONFLICTING)
+                && link.kind.as_ref().is_some_and(|kind| kind.to_string() == other)
         };
         let all = links.links().unwrap_or_default();
         all.into_iter().filter(conflicts).map(|link| link.name).collect()

@@ -2,13 +2,16 @@
 //!
 //! In shared mode every RDMA device of the node is visible in every namespace. A macvlan or ipvlan link has
 //! no RDMA device of its own; the kernel puts its addresses into the GID table of the device of its parent
-//! (below a VLAN: of the VLAN's parent; below a bond: of a member, or of the bond itself).
+//! (below a VLAN: of the VLAN's parent; below a bond: of a member, or of the bond itself). On InfiniBand the GIDs are those of
+//! the port.
 
 use std::{net::IpAddr, thread, time::Duration};
 
 use cni::{AddResult, Error as CniError};
 use plugin_runtime::{Error, Node};
 use podmap::{AttachMode, GidInfo, RdmaInfo};
+use rdma::PortState;
+use rtnl::LinkLayer;
 use sysfs::NoRoceV2;
 use tracing::{info, warn};
 
@@ -41,6 +44,7 @@ pub(crate) struct SharedPorts {
     ports: Vec<SharedPort>,
     need: SharedRdmaRequirement,
     parent: String,
+    layer: LinkLayer,
 }
 
 impl SharedPorts {
@@ -56,7 +60,7 @@ impl SharedPorts {
         let parent_name = parent.link.name.clone();
         let found = ports::shared_ports(node, parent);
         match (found, need) {
-            (Ok(ports), _) if !ports.is_empty() => Ok(Some(Self { ports, need, parent: parent_name })),
+            (Ok(ports), _) if !ports.is_empty() => Ok(Some(Self { ports, need, parent: parent_name, layer: parent.link.layer() })),
             (Ok(_), SharedRdmaRequirement::Required(_)) => Err(ChildError::NoRdma(format!(
                 "no RDMA device belongs to master {parent_name} (see `rdma link`): is its driver's RDMA part loaded?"
             ))
@@ -80,6 +84,9 @@ impl SharedPorts {
         result: &AddResult,
         entry: &mut RdmaInfo,
     ) -> Result<(), Error> {
+        if self.layer == LinkLayer::InfiniBand {
+            return self.describe_infiniband(node, entry);
+        }
         let addresses: Vec<IpAddr> = result.ips.iter().map(|ip| ip.address.ip()).collect();
         let found = match self.need {
             SharedRdmaRequirement::Optional => self.wait_for_gids(node, &addresses, OPTIONAL_GID_TIMEOUT)?,
@@ -94,6 +101,50 @@ impl SharedPorts {
         entry.port = Some(port.number);
         entry.gids = gids;
         Ok(())
+    }
+
+    /// Waits until the port is active, if RDMA is required, and fills the pod map's entry. The GIDs of an InfiniBand port
+    /// are its own: no address becomes one.
+    fn describe_infiniband(&self, node: &Node, entry: &mut RdmaInfo) -> Result<(), Error> {
+        let Some(port) = self.ports.first() else { return Ok(()) };
+        if let SharedRdmaRequirement::Required(timeout) = self.need {
+            self.wait_until_active(node, port, timeout)?;
+        }
+        let table = node.sysfs.gid_table(&port.device, port.number)?;
+        let gids = table.entries.iter().map(|entry| GidInfo {
+            index: entry.index,
+            kind: entry.kind.name().into(),
+            gid: entry.gid.to_string(),
+        });
+        entry.mode = AttachMode::Shared;
+        entry.ibdev = Some(port.device.clone());
+        entry.port = Some(port.number);
+        entry.gids = gids.collect();
+        Ok(())
+    }
+
+    fn wait_until_active(&self, node: &Node, port: &SharedPort, timeout: Duration) -> Result<(), Error> {
+        let deadline = node.budget.until("the InfiniBand port to be active", timeout);
+        loop {
+            let state = node.rdma()?.devices()?.into_iter().find(|device| device.name == port.device);
+            let ports = state.map(|device| node.rdma()?.ports(&device)).transpose()?.unwrap_or_default();
+            let Some(now) = ports.into_iter().find(|now| now.port == port.number) else {
+                return Err(ChildError::NoRdma(format!("RDMA device {} is gone", port.device)).into());
+            };
+            if now.state == PortState::Active {
+                return Ok(());
+            }
+            if deadline.has_passed() {
+                let waited = plugin_runtime::seconds(deadline.waited());
+                return Err(ChildError::NoRdma(format!(
+                    "port {} of {} (the RDMA device of master {}) is {:?} and did not become active within {waited}: \
+                     is a subnet manager running?",
+                    port.number, port.device, self.parent, now.state
+                ))
+                .into());
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Returns the port that currently has the most of the addresses, and their GIDs.

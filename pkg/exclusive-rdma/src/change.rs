@@ -58,6 +58,14 @@ impl journal::Change for RdmaChange {
         }
     }
 
+    fn step(&self) -> &'static str {
+        match self {
+            Self::Claim(_) => "rdma-claim",
+            Self::Move(_) => "rdma-move",
+            Self::Described(_) => "podmap",
+        }
+    }
+
     fn survives_reboot(&self) -> bool {
         match self {
             Self::Claim(_) | Self::Described(_) => true,

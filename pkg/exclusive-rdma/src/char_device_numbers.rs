@@ -4,7 +4,11 @@
 //! pod. If a device returns to the host with other numbers, a record of it is written, so that the next pod does not start
 //! with the character device of another RDMA device. The record is removed when the numbers are correct again.
 
-use std::path::PathBuf;
+use std::{
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
 
 use netns::NetNs;
 use plugin_runtime::{Error, Node};
@@ -14,6 +18,9 @@ use sysfs::Function;
 use tracing::{error, info, warn};
 
 use crate::{error::ExclusiveError, move_guard::MoveGuard};
+
+/// How long a number may be free because a device is being registered, or moved by a program that does not take the lock.
+const FREE_NUMBER_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The numbers that a device should have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +50,13 @@ impl RenumberedDevice {
         &self.char_devices
     }
 
-    fn write(
+    /// Removes the record of a device that is not registered any more.
+    pub(crate) fn remove(node: &Node, function: &Function, device: &Device) -> Result<(), Error> {
+        Ok(statefile::remove(&path(node, function, device.index))?)
+    }
+
+    /// Records the numbers that a device should have.
+    pub(crate) fn write(
         node: &Node,
         function: &Function,
         device: &Device,
@@ -118,6 +131,33 @@ fn move_again(node: &Node, device: &Device) -> Result<(), Error> {
     Ok(())
 }
 
+/// Waits until the kernel would assign a device these numbers. `now` are its current ones.
+///
+/// # Errors
+/// If it would assign others.
+pub(crate) fn wait_until_assigned(
+    node: &Node,
+    function: &Function,
+    device: &Device,
+    now: &CharDevices,
+    expected: &CharDevices,
+) -> Result<(), Error> {
+    let deadline = Instant::now() + FREE_NUMBER_TIMEOUT;
+    loop {
+        let then = now.predict_after_move(&node.sysfs)?;
+        if then.matches(expected) {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            return Err(match now.matches(expected) {
+                true => gap(function, device, now, &then),
+                false => refusal(node, function, device, now, expected),
+            });
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Returns the error of a device whose numbers are not those that a container has.
 pub(crate) fn refusal(
     node: &Node,
@@ -137,7 +177,7 @@ pub(crate) fn refusal(
 }
 
 /// Returns the error of a device that would get other numbers if it were moved now.
-pub(crate) fn gap(function: &Function, device: &Device, is: &CharDevices, then: &CharDevices) -> Error {
+fn gap(function: &Function, device: &Device, is: &CharDevices, then: &CharDevices) -> Error {
     ExclusiveError::LowerNumbersFree {
         device: device.name.clone(),
         function: function.clone(),

@@ -11,6 +11,7 @@ mod change;
 mod char_device_numbers;
 mod device_move;
 mod device_ready;
+mod driver_rebind;
 mod error;
 mod move_guard;
 mod pod_map_update;
@@ -19,5 +20,6 @@ mod requirement;
 
 pub use change::{PLUGIN, RdmaChange};
 pub use device_move::DeviceMove;
+pub use driver_rebind::DriverRebind;
 pub use rdma_add::{MovedDevice, RdmaAdd, require_exclusive_mode};
 pub use requirement::ExclusiveRdmaRequirement;

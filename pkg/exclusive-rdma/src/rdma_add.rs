@@ -1,10 +1,6 @@
 //! An ADD that moves the RDMA devices of a function to a pod.
 
-use std::{
-    net::IpAddr,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{net::IpAddr, time::Duration};
 
 use cni::{AddRequest, Error as CniError};
 use journal::Journal;
@@ -21,7 +17,7 @@ use tracing::info;
 use crate::{
     ExclusiveRdmaRequirement,
     change::{PLUGIN, RdmaChange},
-    char_device_numbers::{RenumberedDevice, gap, refusal, restore_numbers},
+    char_device_numbers::{RenumberedDevice, refusal, restore_numbers, wait_until_assigned},
     device_move::DeviceMove,
     device_ready,
     error::ExclusiveError,
@@ -35,9 +31,6 @@ const ADD_RETURN_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a device may be missing in sysfs while the kernel registers it.
 const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a number may be free because a device is being registered, or moved by a program that does not take the lock.
-const FREE_NUMBER_TIMEOUT: Duration = Duration::from_millis(200);
-
 /// An ADD whose preconditions were checked.
 #[derive(Debug)]
 pub struct RdmaAdd<'a, 'r> {
@@ -49,6 +42,9 @@ pub struct RdmaAdd<'a, 'r> {
     pub pod: &'a NetNs,
     /// The PCI or auxiliary function whose RDMA devices are moved.
     pub function: &'a Function,
+    /// Whether the caller moves the IPoIB link, which the kernel creates again on the host after an InfiniBand device has
+    /// moved.
+    pub moves_ipoib: bool,
 }
 
 /// A device that was moved to the pod.
@@ -59,6 +55,11 @@ pub struct MovedDevice {
 }
 
 impl MovedDevice {
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        &self.device.name
+    }
+
     /// Adds the device to an entry of the pod map.
     pub fn fill(&self, entry: &mut podmap::RdmaInfo) {
         set_rdma_info(entry, &self.device, &self.char_devices);
@@ -146,17 +147,8 @@ impl RdmaAdd<'_, '_> {
                 return Err(refusal(node, function, device, &now, renumbered.expected()));
             }
         }
-        let deadline = Instant::now() + FREE_NUMBER_TIMEOUT;
-        loop {
-            let then = now.predict_after_move(&node.sysfs)?;
-            if then == now {
-                return Ok(now);
-            }
-            if Instant::now() >= deadline {
-                return Err(gap(function, device, &now, &then));
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
+        wait_until_assigned(node, function, device, &now, &now)?;
+        Ok(now)
     }
 
     /// Returns the RDMA devices of the function, and waits for them if they are returning to the host.
@@ -183,7 +175,7 @@ impl RdmaAdd<'_, '_> {
     /// `ib_ipoib` is a client of the RDMA device: it deletes its link when the device moves, and creates another in the
     /// initial namespace.
     fn require_not_infiniband(&self, device: &Device) -> Result<(), Error> {
-        if self.node.sysfs.link_layer(&device.name, 1)? != "InfiniBand" {
+        if self.moves_ipoib || self.node.sysfs.link_layer(&device.name, 1)? != "InfiniBand" {
             return Ok(());
         }
         let msg = format!(
@@ -191,7 +183,7 @@ impl RdmaAdd<'_, '_> {
             device.name, self.function
         );
         let details = "the kernel deletes that interface and creates another on the host; nothing was changed. Use \
-                       ib-sriov-cni with rdmaIsolation for InfiniBand, or shared mode";
+                       the plugin ib-sriov with rdmaIsolation for InfiniBand, or shared mode";
         Err(CniError::config(msg).with_details(details).into())
     }
 }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod attachment;
+mod hardware_addr;
 mod link_name;
 mod mac;
 mod pci;
@@ -14,6 +15,7 @@ mod vf_index;
 mod vlan;
 
 pub use attachment::{Attachment, ContainerId, InvalidContainerId};
+pub use hardware_addr::{HardwareAddr, InvalidHardwareAddr};
 pub use link_name::{InvalidLinkName, LinkName};
 pub use mac::{InvalidMac, MacAddr};
 pub use pci::{InvalidPciAddress, PciAddress};

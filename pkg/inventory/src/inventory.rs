@@ -1,7 +1,7 @@
 //! Reads the inventory of a node.
 
 use identifiers::{LinkName, PciAddress, VfIndex};
-use rtnl::{Link, VfSettings};
+use rtnl::{Link, LinkLayer, VfSettings};
 use serde::Serialize;
 use sysfs::{Function, Sysfs};
 
@@ -151,7 +151,7 @@ impl InventoryReader<'_> {
 
 impl PfLink {
     fn of(name: LinkName, link: &Link) -> Self {
-        let infiniband = link.hardware == rtnl::INFINIBAND;
+        let infiniband = link.layer() == LinkLayer::InfiniBand;
         let permanent_mac = link.permanent_mac.filter(|mac| !mac.is_zero());
         Self { index: link.index, name, mac: link.mac, permanent_mac, mtu: link.mtu, up: link.up, infiniband }
     }

@@ -52,6 +52,8 @@ fn with_those_below(all: &[Link], mut open: Vec<u32>) -> BTreeSet<u32> {
 
 #[cfg(test)]
 mod tests {
+    use identifiers::HardwareAddr;
+
     use super::*;
 
     fn link(index: u32, parent: Option<u32>, controller: Option<u32>) -> Link {
@@ -61,6 +63,7 @@ mod tests {
             altnames: Vec::new(),
             kind: None,
             hardware: rtnl::ETHERNET,
+            address: HardwareAddr::default(),
             mac: None,
             permanent_mac: None,
             mtu: 1500,

@@ -26,6 +26,9 @@ pub trait Change: Serialize + DeserializeOwned + Display + Debug {
     /// How the node differs.
     fn verify(&self, node: &Self::Node) -> Result<(), Self::Error>;
 
+    /// Returns the name of the step that makes the change, for logs: `link`, `claim`.
+    fn step(&self) -> &'static str;
+
     /// Whether the change is in a state file and survives a reboot, unlike links, namespaces and devices.
     fn survives_reboot(&self) -> bool {
         false

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    AbortError, Change, Error, JournalContent, JournalHeader, RevertFailure,
+    AbortError, Change, Error, JournalContent, JournalHeader, RevertFailure, StepTimes,
     content::{JournalLine, terminated, whole_lines},
     fault_injection,
     header::boot_id,
@@ -23,6 +23,7 @@ pub struct Journal<C> {
     /// The length of the file in bytes. No other process writes to it.
     length: u64,
     content: JournalContent<C>,
+    steps: StepTimes,
 }
 
 impl<C: Change> Journal<C> {
@@ -35,7 +36,13 @@ impl<C: Change> Journal<C> {
         let lock = |file: &File| file.try_lock().map_err(io::Error::from);
         let bytes = content.to_bytes().map_err(Error::Encode)?;
         let file = statefile::create(path, 0o600, &bytes, lock)?;
-        Ok(Self { path: path.to_owned(), file, length: bytes.len() as u64, content })
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            length: bytes.len() as u64,
+            content,
+            steps: StepTimes::default(),
+        })
     }
 
     /// Opens and locks the journal of an attachment; `None` if there is none. Waits until `deadline` for the
@@ -67,7 +74,13 @@ impl<C: Change> Journal<C> {
                     if whole < bytes.len() {
                         file.set_len(whole as u64).and_then(|()| file.rewind()).map_err(io)?;
                     }
-                    Ok(Some(Self { path: path.to_owned(), file, length: whole as u64, content }))
+                    Ok(Some(Self {
+                        path: path.to_owned(),
+                        file,
+                        length: whole as u64,
+                        content,
+                        steps: StepTimes::default(),
+                    }))
                 }
                 Err(why) => Err(quarantine(path, format!("{}: {why}", path.display()))),
             };
@@ -115,10 +128,23 @@ impl<C: Change> Journal<C> {
         change: C,
         make: impl FnOnce(&C) -> Result<T, E>,
     ) -> Result<T, E> {
+        let (step, began) = (change.step(), Instant::now());
         self.record(change)?;
-        let made = self.content.changes.last().map(make).transpose()?;
+        let made = self.content.changes.last().map(make).transpose();
+        self.steps.push(step, began.elapsed());
+        let made = made?;
         fault_injection::point()?;
         made.ok_or(Error::Injected).map_err(E::from)
+    }
+
+    /// Runs a step that makes no recorded change, and measures it.
+    pub fn time<T>(&mut self, step: &'static str, run: impl FnOnce() -> T) -> T {
+        self.steps.time(step, run)
+    }
+
+    /// Returns the durations of the steps so far.
+    pub fn steps(&self) -> &StepTimes {
+        &self.steps
     }
 
     /// Records a change that will be made later.
@@ -180,6 +206,14 @@ impl<C: Change> Journal<C> {
     /// # Errors
     /// The changes that could not be reverted.
     pub fn revert(self, node: &C::Node) -> Result<(), Vec<RevertFailure>> {
+        self.revert_timed(node, &mut StepTimes::default())
+    }
+
+    /// Does the same as [`Journal::revert`], and adds the duration of each step to `steps`.
+    ///
+    /// # Errors
+    /// As [`Journal::revert`].
+    pub fn revert_timed(self, node: &C::Node, steps: &mut StepTimes) -> Result<(), Vec<RevertFailure>> {
         let unknown =
             |why: Error| vec![RevertFailure { change: "the attachment".into(), why: why.to_string() }];
         let is_earlier_boot = self.is_from_earlier_boot().map_err(unknown)?;
@@ -190,7 +224,7 @@ impl<C: Change> Journal<C> {
             if change.revert_last() && !left.is_empty() {
                 continue;
             }
-            let reverted = change.revert(node).map_err(|why| why.to_string());
+            let reverted = steps.time(change.step(), || change.revert(node)).map_err(|why| why.to_string());
             if let Err(why) =
                 reverted.and_then(|()| fault_injection::point().map_err(|fault| fault.to_string()))
             {

@@ -18,6 +18,7 @@ mod fault_injection;
 mod header;
 mod journal;
 mod journal_status;
+mod step_times;
 
 pub use change::Change;
 pub use content::JournalContent;
@@ -25,3 +26,4 @@ pub use error::{AbortError, Error, RevertFailure};
 pub use header::{JournalHeader, boot_id};
 pub use journal::Journal;
 pub use journal_status::{JournalReadError, JournalStatus};
+pub use step_times::{Milliseconds, StepTimes};

@@ -13,6 +13,7 @@ use state::StateDir;
 use crate::{
     Error, Node, RevertByJournal,
     attachment::{self, NodeChange},
+    call_log::CallLog,
     conf, delegate, log,
 };
 
@@ -80,6 +81,22 @@ impl<P: JournaledPlugin> Adapter<P> {
         Ok(Node::new(conf::state_dir(common)?, common.cni_path.clone(), self.builtin_ipam))
     }
 
+    /// Makes a call and logs it, unless it is part of another call, as that of the IPAM plugin is.
+    fn logged<T>(
+        &self,
+        verb: &'static str,
+        is_outer: bool,
+        common: &CallContext<'_>,
+        call: impl FnOnce(&Node) -> Result<T, CniError>,
+    ) -> Result<T, CniError> {
+        let node = self.node(common)?;
+        if !is_outer {
+            return call(&node);
+        }
+        let log = CallLog::begin(verb, common);
+        log.end(&node, call(&node))
+    }
+
     fn collect(&self, node: &Node, request: &GcRequest<'_>) -> Result<(), Error> {
         let network = &request.common.conf.name;
         let collected = attachment::gc::<P::Change>(node, P::NAME, network, &request.valid);
@@ -103,40 +120,45 @@ impl<P: JournaledPlugin> Plugin for Adapter<P> {
     }
 
     fn add(&self, request: &AddRequest<'_>) -> Result<AddResult, CniError> {
-        log::configure(&request.common, log::about(&request.attachment, Some(&request.netns)))?;
-        self.plugin.add(&self.node(&request.common)?, request)
+        let about = log::about(&request.common, &request.attachment, Some(&request.netns));
+        let is_outer = log::configure(&request.common, about)?;
+        self.logged("ADD", is_outer, &request.common, |node| self.plugin.add(node, request))
     }
 
     fn del(&self, request: &DelRequest<'_>) -> Result<(), CniError> {
         // A DEL does not fail because of the logging configuration.
-        let _ = log::configure(&request.common, log::about(&request.attachment, request.netns.as_deref()));
-        let node = self.node(&request.common)?;
-        if attachment::revert::<P::Change>(&node, P::NAME, &request.attachment)? {
-            return Ok(());
-        }
-        self.plugin.del_without_journal(&node, request)
+        let about = log::about(&request.common, &request.attachment, request.netns.as_deref());
+        let is_outer = log::configure(&request.common, about).unwrap_or(true);
+        self.logged("DEL", is_outer, &request.common, |node| {
+            if attachment::revert::<P::Change>(node, P::NAME, &request.attachment)? {
+                return Ok(());
+            }
+            self.plugin.del_without_journal(node, request)
+        })
     }
 
     fn check(&self, request: &CheckRequest<'_>) -> Result<(), CniError> {
-        log::configure(&request.common, log::about(&request.attachment, Some(&request.netns)))?;
-        self.plugin.check(&self.node(&request.common)?, request)
+        let about = log::about(&request.common, &request.attachment, Some(&request.netns));
+        let is_outer = log::configure(&request.common, about)?;
+        self.logged("CHECK", is_outer, &request.common, |node| self.plugin.check(node, request))
     }
 
     fn gc(&self, request: &GcRequest<'_>) -> Result<(), CniError> {
         // As in DEL.
-        let _ = log::configure(&request.common, String::new());
-        let node = self.node(&request.common)?;
-        let collected = self.collect(&node, request);
-        if self.builtin_ipam.is_some() {
-            let kept = attachment::of_network(&node, P::NAME, &request.common.conf.name)?;
-            delegate::gc(request, &kept, &node)?;
-        }
-        Ok(collected?)
+        let is_outer = log::configure(&request.common, String::new()).unwrap_or(true);
+        self.logged("GC", is_outer, &request.common, |node| {
+            let collected = self.collect(node, request);
+            if self.builtin_ipam.is_some() {
+                let kept = attachment::of_network(node, P::NAME, &request.common.conf.name)?;
+                delegate::gc(request, &kept, node)?;
+            }
+            Ok(collected?)
+        })
     }
 
     fn status(&self, request: &StatusRequest<'_>) -> Result<(), CniError> {
-        log::configure(&request.common, String::new())?;
-        self.plugin.status(&self.node(&request.common)?, request)
+        let is_outer = log::configure(&request.common, String::new())?;
+        self.logged("STATUS", is_outer, &request.common, |node| self.plugin.status(node, request))
     }
 }
 

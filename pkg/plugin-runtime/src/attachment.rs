@@ -7,7 +7,7 @@ use std::{
 
 use cni::AddRequest;
 use identifiers::{Attachment, LinkName};
-use journal::{Change, Journal, JournalHeader, boot_id};
+use journal::{Change, Journal, JournalHeader, StepTimes, boot_id};
 use netns::{NetNs, NetNsId};
 use state::journals::{self, JournalFile};
 use tracing::{info, warn};
@@ -173,6 +173,11 @@ pub fn run_or_revert<C: NodeChange, T>(
     node: &Node,
     body: impl FnOnce(&mut Journal<C>) -> Result<T, Error>,
 ) -> Result<T, cni::Error> {
+    let body = |journal: &mut Journal<C>| {
+        let done = body(journal);
+        node.add_steps(journal.steps());
+        done
+    };
     journal.run_or_revert(node, body, || node.budget.begin_revert()).map_err(crate::error::failed)
 }
 
@@ -265,7 +270,11 @@ pub fn revert_all<C: NodeChange>(node: &Node, changes: &[C]) -> Result<(), Error
 }
 
 fn revert_journal<C: NodeChange>(node: &Node, journal: Journal<C>) -> Result<(), Error> {
-    journal.revert(node).map_err(|left| left_behind(&left))
+    node.set_add_was_interrupted(!journal.is_complete());
+    let mut steps = StepTimes::default();
+    let reverted = journal.revert_timed(node, &mut steps);
+    node.add_steps(&steps);
+    reverted.map_err(|left| left_behind(&left))
 }
 
 #[cfg(test)]

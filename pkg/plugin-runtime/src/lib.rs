@@ -14,6 +14,7 @@
 mod adapter;
 pub mod attachment;
 mod budget;
+mod call_log;
 mod condition;
 pub mod conf;
 pub mod delegate;

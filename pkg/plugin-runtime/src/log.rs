@@ -44,13 +44,14 @@ pub(crate) fn start(plugin: &'static str) {
 }
 
 /// Sets level and file from a call's configuration, and `context` for all further lines. Only the first call of a
-/// process has an effect: calls of the IPAM plugin, or for a former attachment, are part of it.
+/// process has an effect: calls of the IPAM plugin, or for a former attachment, are part of it. Returns whether this is the
+/// first.
 ///
 /// # Errors
 /// If `logFile` is not an absolute path. An unknown level counts as `info`, as in the Go plugins.
-pub fn configure(common: &CallContext<'_>, context: String) -> Result<(), Error> {
+pub fn configure(common: &CallContext<'_>, context: String) -> Result<bool, Error> {
     if SETTINGS.lock().is_ok_and(|settings| settings.configured) {
-        return Ok(());
+        return Ok(false);
     }
     let fields = common.conf.fields();
     let level = match fields.text("logLevel")?.map(str::to_ascii_lowercase).as_deref() {
@@ -75,7 +76,7 @@ pub fn configure(common: &CallContext<'_>, context: String) -> Result<(), Error>
         settings.context = context;
         settings.configured = true;
     });
-    Ok(())
+    Ok(true)
 }
 
 /// Whether `args.cni.debug` is set, which the Go rdma plugin used before `logLevel`.
@@ -158,6 +159,11 @@ struct LogLine {
 }
 
 impl Visit for LogLine {
+    /// Writes a text once quoted. `record_debug` would get it with quotes, and quote it again.
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record_debug(field, &format_args!("{value}"));
+    }
+
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let _ = match field.name() {
             "message" => write!(self.message, "{value:?}"),
@@ -167,7 +173,13 @@ impl Visit for LogLine {
 }
 
 /// Returns the fields that every line of a call for an attachment has.
-pub fn about(attachment: &Attachment, netns: Option<&Path>) -> String {
+pub fn about(common: &CallContext<'_>, attachment: &Attachment, netns: Option<&Path>) -> String {
     let Attachment { container_id, ifname } = attachment;
-    format!(" containerID={container_id} netns={:?} ifname={ifname}", netns.unwrap_or(Path::new("")))
+    let mut text =
+        format!(" containerID={container_id} netns={:?} ifname={ifname}", netns.unwrap_or(Path::new("")));
+    let args = |key| common.args.get(key);
+    if let (Some(namespace), Some(name)) = (args("K8S_POD_NAMESPACE"), args("K8S_POD_NAME")) {
+        let _ = write!(text, " pod={:?}", format!("{namespace}/{name}"));
+    }
+    text
 }

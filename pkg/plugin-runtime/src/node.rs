@@ -1,9 +1,14 @@
 //! The host side of a call.
 
-use std::{cell::OnceCell, path::PathBuf, time::Duration};
+use std::{
+    cell::{Cell, OnceCell, RefCell},
+    path::PathBuf,
+    time::Duration,
+};
 
 use cni::Plugin;
 use go_plugins::GoStateDir;
+use journal::StepTimes;
 use rtnl::Handle;
 use state::StateDir;
 use sysfs::Sysfs;
@@ -24,6 +29,8 @@ pub struct Node {
     pub builtin_ipam: Option<&'static dyn Plugin>,
     /// The time that all waits of the call share.
     pub budget: Budget,
+    add_was_interrupted: Cell<bool>,
+    steps: RefCell<StepTimes>,
     links: OnceCell<Handle>,
     rdma: OnceCell<rdma::Handle>,
 }
@@ -38,9 +45,31 @@ impl Node {
             sysfs: Sysfs::system(),
             builtin_ipam,
             budget: Budget::of_call(),
+            add_was_interrupted: Cell::new(false),
+            steps: RefCell::default(),
             links: OnceCell::new(),
             rdma: OnceCell::new(),
         }
+    }
+
+    /// Whether the ADD that is being reverted did not end: it may have made its last change without recording the result.
+    pub fn add_was_interrupted(&self) -> bool {
+        self.add_was_interrupted.get()
+    }
+
+    /// Sets what [`Node::add_was_interrupted`] returns.
+    pub(crate) fn set_add_was_interrupted(&self, interrupted: bool) {
+        self.add_was_interrupted.set(interrupted);
+    }
+
+    /// Adds the durations of steps of the call.
+    pub(crate) fn add_steps(&self, steps: &StepTimes) {
+        self.steps.borrow_mut().extend(steps);
+    }
+
+    /// Returns the durations of the call's steps so far.
+    pub(crate) fn steps(&self) -> StepTimes {
+        self.steps.borrow().clone()
     }
 
     /// Returns the deadline of a wait for the lock of the claims of devices. Calls normally hold it for microseconds.

@@ -155,6 +155,15 @@ impl PodNetns {
         Ok(self.run(write)?)
     }
 
+    /// Reads a sysctl in the pod, without the newline at its end.
+    ///
+    /// # Errors
+    /// Outer: if the namespace cannot be entered. Inner: if the file cannot be read.
+    pub fn read_sysctl(&self, name: &str) -> Result<io::Result<String>, Error> {
+        let text = self.run(|| fs::read_to_string(format!("/proc/sys/{name}")))?;
+        Ok(text.map(|text| text.trim_end().to_owned()))
+    }
+
     /// Runs `work` inside the pod's namespace: see [`NetNs::run_from`].
     ///
     /// # Errors

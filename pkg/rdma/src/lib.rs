@@ -35,7 +35,7 @@ mod wait_for_device;
 pub use char_devices::CharDevices;
 pub use device::Device;
 pub use error::Error;
-pub use guid::Guid;
+pub use guid::{Guid, InvalidGuid};
 pub use handle::{Handle, RdmaFamily};
 pub use mode::{InvalidMode, ModeError, NetnsMode};
 pub use move_device::{MoveError, move_device_from};

@@ -1,4 +1,4 @@
-//! rtnetlink requests for links, VFs, addresses and routes.
+//! rtnetlink requests for links, VFs, addresses, routes and rules.
 //!
 //! Messages are made by `rtnetlink`'s builders, encoded by `netlink-packet-route`, and sent by the blocking engine of
 //! [`netlink`]. A [`Handle`] works in the namespace in which it was opened.
@@ -17,18 +17,22 @@ mod object;
 mod old_kernel;
 mod restore_settings;
 mod route;
+mod rule;
 mod vf;
 
 pub use handle::{Error, Handle};
-pub use link::{ETHERNET, INFINIBAND, Link, LinkKind, NewLink, indexes_above};
+pub use link::{ETHERNET, INFINIBAND, IpoibSettings, Link, LinkKind, LinkLayer, NewLink, indexes_above};
 pub use link_settings::LinkSettings;
 pub use object::RtnlObject;
-pub use route::{Route, RouteKey, RoutePosition, RouteScopeId};
+pub use route::{MAIN_TABLE, Route, RouteKey, RoutePosition, RouteScopeId};
+pub use rule::SourceRule;
 pub use vf::{VfSetting, VfSettings, VfVlanTag};
 
 /// Builders of `RTM_NEWLINK` messages, for the kinds of links that plugins create.
-pub use netlink_packet_route::link::{InfoMacVlan, IpVlanMode, LinkMessage, MacVlanMode};
-pub use rtnetlink::{LinkIpVlan, LinkMacVlan, LinkMessageBuilder};
+pub use netlink_packet_route::link::{
+    InfoData, InfoIpoib, InfoKind, InfoMacVlan, IpVlanMode, IpoibMode, LinkMessage, MacVlanMode,
+};
+pub use rtnetlink::{LinkIpVlan, LinkMacVlan, LinkMessageBuilder, LinkUnspec};
 
 /// Subscribes to changes of links, and of addresses if `addresses` is set, in the calling thread's namespace.
 ///

@@ -11,7 +11,7 @@ use rtnetlink::LinkUnspec;
 
 use self::message::is_prop_list;
 pub(crate) use self::message::read;
-pub use self::message::{ETHERNET, INFINIBAND, Link, LinkKind};
+pub use self::message::{ETHERNET, INFINIBAND, IpoibSettings, Link, LinkKind, LinkLayer};
 use crate::{
     Error, Handle,
     handle::LinkIndexText,

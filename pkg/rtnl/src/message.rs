@@ -8,6 +8,7 @@ use netlink_packet_core::{
 };
 use netlink_packet_route::{
     address::AddressMessage, link::LinkMessage, neighbour::NeighbourMessage, route::RouteMessage,
+    rule::RuleMessage,
 };
 
 use crate::attributes;
@@ -27,6 +28,7 @@ pub(crate) enum Message {
     Link(u16, LinkMessage),
     Address(u16, AddressMessage),
     Route(u16, RouteMessage),
+    Rule(u16, RuleMessage),
     /// Only sent, never received.
     Neighbour(u16, NeighbourMessage),
     /// Any other message, which is skipped.
@@ -43,6 +45,9 @@ pub(crate) const NEWROUTE: u16 = 24;
 pub(crate) const GETROUTE: u16 = 26;
 pub(crate) const NEWNEIGH: u16 = 28;
 pub(crate) const DELNEIGH: u16 = 29;
+pub(crate) const NEWRULE: u16 = 32;
+pub(crate) const DELRULE: u16 = 33;
+pub(crate) const GETRULE: u16 = 34;
 pub(crate) const NEWLINKPROP: u16 = 108;
 pub(crate) const DELLINKPROP: u16 = 109;
 
@@ -52,6 +57,7 @@ impl NetlinkSerializable for Message {
             Self::Link(kind, _)
             | Self::Address(kind, _)
             | Self::Route(kind, _)
+            | Self::Rule(kind, _)
             | Self::Neighbour(kind, _)
             | Self::Other(kind) => *kind,
         }
@@ -62,6 +68,7 @@ impl NetlinkSerializable for Message {
             Self::Link(_, message) => message.buffer_len(),
             Self::Address(_, message) => message.buffer_len(),
             Self::Route(_, message) => message.buffer_len(),
+            Self::Rule(_, message) => message.buffer_len(),
             Self::Neighbour(_, message) => message.buffer_len(),
             Self::Other(_) => 0,
         }
@@ -72,6 +79,7 @@ impl NetlinkSerializable for Message {
             Self::Link(_, message) => message.emit(buffer),
             Self::Address(_, message) => message.emit(buffer),
             Self::Route(_, message) => message.emit(buffer),
+            Self::Rule(_, message) => message.emit(buffer),
             Self::Neighbour(_, message) => message.emit(buffer),
             Self::Other(_) => {}
         }
@@ -86,13 +94,14 @@ impl NetlinkDeserializable for Message {
         Ok(match kind {
             NEWLINK..=GETLINK => Self::Link(kind, attributes::parse(payload)?),
             NEWADDR..=GETADDR if is_ip(payload) => Self::Address(kind, AddressMessage::parse(payload)?),
+            NEWRULE..=GETRULE if is_ip(payload) => Self::Rule(kind, RuleMessage::parse(payload)?),
             NEWROUTE..=GETROUTE if is_ip(payload) => Self::Route(kind, RouteMessage::parse(payload)?),
             _ => Self::Other(kind),
         })
     }
 }
 
-/// Whether an address or a route belongs to IPv4 or IPv6. A list has those of every family, such as MCTP, whose one-byte
+/// Whether an address, a route or a rule belongs to IPv4 or IPv6. A list has those of every family, such as MCTP, whose one-byte
 /// addresses the codec cannot decode: then decoding of the whole list would fail.
 fn is_ip(payload: &[u8]) -> bool {
     const AF_INET: u8 = 2;

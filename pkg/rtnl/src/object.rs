@@ -37,7 +37,7 @@ impl RtnlObject {
                 address::read(message).map_or(Self::Other, |address| Self::Address(address.network))
             }
             Message::Route(_, message) => route::read(message).map_or(Self::Other, Self::Route),
-            Message::Neighbour(..) | Message::Other(_) => Self::Other,
+            Message::Rule(..) | Message::Neighbour(..) | Message::Other(_) => Self::Other,
         }
     }
 }

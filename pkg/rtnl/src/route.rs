@@ -89,7 +89,8 @@ impl RouteKey {
 /// `IP6_RT_PRIO_USER`: the default metric of an IPv6 route. That of IPv4 is 0.
 const IPV6_METRIC: u32 = 1024;
 
-const MAIN_TABLE: u32 = RouteHeader::RT_TABLE_MAIN as u32;
+/// The number of the main routing table, 254.
+pub const MAIN_TABLE: u32 = RouteHeader::RT_TABLE_MAIN as u32;
 
 impl Handle {
     /// Adds a route.

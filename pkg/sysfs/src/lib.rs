@@ -1,5 +1,5 @@
-//! Reads PCI functions, their links and their RDMA devices from sysfs. Also reads and restores the NAPI settings of a
-//! link, the only files that this crate writes.
+//! Reads PCI functions, their links and their RDMA devices from sysfs. The only files that it writes are the NAPI settings
+//! of a link and those that bind a function to a driver.
 //!
 //! All files are read below a root that the caller specifies ([`Sysfs`]): a test uses a temporary directory, a
 //! container the `/sys` of its host.
@@ -14,6 +14,7 @@
 
 mod detached;
 mod directory;
+mod driver;
 mod error;
 mod function;
 mod gid;

@@ -52,19 +52,17 @@ pub trait Observe {
     /// # Panics
     /// If one fails.
     fn ip_batch(&self, commands: &[&str]) -> Vec<Vec<Value>> {
+        batch(self.command("ip"), commands)
+    }
+
+    /// Runs several commands of `ip -6 -json -details`, as [`Observe::ip_batch`] does.
+    ///
+    /// # Panics
+    /// If one fails.
+    fn ip6_batch(&self, commands: &[&str]) -> Vec<Vec<Value>> {
         let mut command = self.command("ip");
-        command.args(["-json", "-details", "-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut ip = command.spawn().expect("ip");
-        let mut input = ip.stdin.take().expect("it is piped");
-        input.write_all(commands.join("\n").as_bytes()).expect("ip reads its commands");
-        drop(input);
-        let output = ip.wait_with_output().expect("ip");
-        assert!(output.status.success(), "{commands:?}");
-        let text = String::from_utf8(output.stdout).unwrap();
-        let printed: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(&text).into_iter().collect();
-        let printed = printed.unwrap_or_else(|e| panic!("not JSON ({e}): {text}"));
-        assert_eq!(printed.len(), commands.len(), "{commands:?}: {text}");
-        printed.into_iter().map(objects).collect()
+        command.arg("-6");
+        batch(command, commands)
     }
 
     /// Runs `rdma -j` and parses its output.
@@ -139,6 +137,21 @@ pub trait Observe {
     fn set_sysctl(&self, name: &str, value: &str) {
         self.run("sh", &["-c", &format!("echo {value} >/proc/sys/{name}")]);
     }
+}
+
+fn batch(mut command: Command, commands: &[&str]) -> Vec<Vec<Value>> {
+    command.args(["-json", "-details", "-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut ip = command.spawn().expect("ip");
+    let mut input = ip.stdin.take().expect("it is piped");
+    input.write_all(commands.join("\n").as_bytes()).expect("ip reads its commands");
+    drop(input);
+    let output = ip.wait_with_output().expect("ip");
+    assert!(output.status.success(), "{commands:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let printed: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(&text).into_iter().collect();
+    let printed = printed.unwrap_or_else(|e| panic!("not JSON ({e}): {text}"));
+    assert_eq!(printed.len(), commands.len(), "{commands:?}: {text}");
+    printed.into_iter().map(objects).collect()
 }
 
 /// The network namespace that a path names.

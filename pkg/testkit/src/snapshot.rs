@@ -7,12 +7,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{Observe, netns_view::Inside};
 
 /// Keys of the tools' output that change over time, or that differ for every new link.
-const VOLATILE: [&str; 8] = [
+const VOLATILE: [&str; 14] = [
     "ifindex",
     "link_index",
     "link_netnsid",
@@ -21,9 +21,16 @@ const VOLATILE: [&str; 8] = [
     "valid_life_time",
     "preferred_life_time",
     "expires",
+    // The timers of a bridge, and how many addresses it has learnt.
+    "fdb_n_learned",
+    "gc_timer",
+    "hello_timer",
+    "hold_timer",
+    "forward_delay_timer",
+    "message_age_timer",
 ];
 
-/// Links, addresses, routes and RDMA devices of a node and its pods, and the files of the state directory.
+/// Links, addresses, routes, rules and RDMA devices of a node and its pods, and the files of the state directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
     facts: BTreeMap<String, String>,
@@ -57,18 +64,21 @@ impl Snapshot {
 
     fn add_netns(&mut self, place: &str, netns: &impl Observe) {
         let mut facts = Vec::new();
-        let kinds = ["link", "addresses of", "route"];
-        let shown = netns.ip_batch(&["link show", "address show", "route show table all"]);
+        let kinds = ["link", "addresses of", "route", "rule"];
+        let shown = netns.ip_batch(&["link show", "address show", "route show table all", "rule show"]);
         for (kind, shown) in kinds.into_iter().zip(shown) {
             facts.extend(shown.into_iter().map(|fact| (kind, fact)));
         }
-        facts.extend(netns.ip("-6 route show table all").into_iter().map(|route| ("route6", route)));
+        let shown = netns.ip6_batch(&["route show table all", "rule show"]);
+        for (kind, shown) in ["route6", "rule6"].into_iter().zip(shown) {
+            facts.extend(shown.into_iter().map(|fact| (kind, fact)));
+        }
         if Path::new("/sys/class/infiniband").exists() {
             facts.extend(netns.rdma("dev show").into_iter().map(|dev| ("rdma", dev)));
         }
         for (kind, mut fact) in facts {
             remove_volatile(&mut fact);
-            let keys = ["ifname", "dst", "dev", "table", "gateway"];
+            let keys = ["ifname", "src", "dst", "dev", "table", "gateway"];
             let known: Vec<_> = keys.into_iter().filter_map(|key| fact[key].as_str()).collect();
             // Two routes may have all of these in common.
             let same = self.facts.entry(format!("{place}: {kind} {}", known.join(" "))).or_default();
@@ -141,10 +151,21 @@ fn gids(device: &Path) -> Vec<String> {
 
 fn remove_volatile(fact: &mut Value) {
     if let Value::Object(object) = fact {
+        if object.get("link_type").is_some_and(|kind| kind == "infiniband") {
+            remove_queue_pair(object);
+        }
         object.retain(|key, _| !VOLATILE.contains(&key.as_str()));
         object.values_mut().for_each(remove_volatile);
     } else if let Value::Array(list) = fact {
         list.iter_mut().for_each(remove_volatile);
+    }
+}
+
+/// Removes the number of the queue pair from the address of an IPoIB link: its first four bytes. The kernel creates another
+/// queue pair whenever it creates the link, as it does when the RDMA device moves.
+fn remove_queue_pair(link: &mut Map<String, Value>) {
+    if let Some(Value::String(address)) = link.get_mut("address") {
+        *address = address.split(':').skip(4).collect::<Vec<_>>().join(":");
     }
 }
 

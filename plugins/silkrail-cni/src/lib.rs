@@ -5,7 +5,9 @@
 #![forbid(unsafe_code)]
 
 use child_link::ChildLinkPlugin;
+use ib_sriov_plugin::IbSriovPlugin;
 use ipam_plugin::IpamPlugin;
+use ipoib_plugin::IpoibKind;
 use ipvlan_plugin::IpvlanKind;
 use macvlan_plugin::MacvlanKind;
 use plugin_runtime::{Adapter, RevertByJournal};
@@ -16,14 +18,18 @@ static IPAM: Adapter<IpamPlugin> = Adapter::without_ipam(IpamPlugin);
 static MACVLAN: Adapter<ChildLinkPlugin<MacvlanKind>> =
     Adapter::with_ipam(ChildLinkPlugin(MacvlanKind), &IPAM);
 static IPVLAN: Adapter<ChildLinkPlugin<IpvlanKind>> = Adapter::with_ipam(ChildLinkPlugin(IpvlanKind), &IPAM);
+static IPOIB: Adapter<ChildLinkPlugin<IpoibKind>> = Adapter::with_ipam(ChildLinkPlugin(IpoibKind), &IPAM);
 static SRIOV: Adapter<SriovPlugin> = Adapter::with_ipam(SriovPlugin, &IPAM);
+static IB_SRIOV: Adapter<IbSriovPlugin> = Adapter::with_ipam(IbSriovPlugin, &IPAM);
 static RDMA: Adapter<RdmaPlugin> = Adapter::without_ipam(RdmaPlugin);
 
 /// The plugins by name. Each name is also valid with the prefix `silkrail-`.
-pub const PLUGINS: [(&str, &dyn RevertByJournal); 6] = [
+pub const PLUGINS: [(&str, &dyn RevertByJournal); 8] = [
     ("macvlan", &MACVLAN),
     ("ipvlan", &IPVLAN),
+    ("ipoib", &IPOIB),
     ("sriov", &SRIOV),
+    ("ib-sriov", &IB_SRIOV),
     ("rdma", &RDMA),
     ("silkrail-ipam", &IPAM),
     ("spiderpool", &IPAM),

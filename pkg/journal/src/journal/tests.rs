@@ -46,6 +46,10 @@ impl Change for PutChange {
         if present { Ok(()) } else { Err(format!("{} is missing", self.0)) }
     }
 
+    fn step(&self) -> &'static str {
+        "put"
+    }
+
     fn revert_last(&self) -> bool {
         self.0 == "guard"
     }

@@ -19,6 +19,10 @@ impl Change for NeverReverted {
         Err(cni::Error::new(cni::ErrorCode::INTERNAL, "the revert was tried").into())
     }
 
+    fn step(&self) -> &'static str {
+        "never"
+    }
+
     fn verify(&self, _: &Node) -> Result<(), Error> {
         Ok(())
     }

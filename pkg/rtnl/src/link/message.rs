@@ -1,10 +1,10 @@
 //! A link, and reading it from an `RTM_NEWLINK` message.
 
-use identifiers::MacAddr;
+use identifiers::{HardwareAddr, MacAddr};
 use netlink_packet_core::{DefaultNla, NLA_TYPE_MASK, Nla, NlasIterator};
 use netlink_packet_route::link::{
-    InfoData, InfoIpVlan, InfoKind, InfoMacVlan, IpVlanMode, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
-    MacVlanMode, State,
+    InfoData, InfoIpVlan, InfoIpoib, InfoKind, InfoMacVlan, IpVlanMode, IpoibMode, LinkAttribute, LinkFlags,
+    LinkInfo, LinkMessage, MacVlanMode, State,
 };
 
 use crate::{kernel_text::text, link_settings::LinkSettings, old_kernel::PROP_LIST};
@@ -13,6 +13,15 @@ use crate::{kernel_text::text, link_settings::LinkSettings, old_kernel::PROP_LIS
 pub const ETHERNET: u16 = 1;
 /// `ARPHRD_INFINIBAND`, the [`Link::hardware`] of IP over InfiniBand.
 pub const INFINIBAND: u16 = 32;
+
+/// The link layer below a network device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkLayer {
+    /// Ethernet, and what else has a MAC address of six bytes.
+    Ethernet,
+    /// InfiniBand, with IP over InfiniBand.
+    InfiniBand,
+}
 
 /// A link, as read from an `RTM_NEWLINK` message.
 #[derive(Debug, Clone)]
@@ -27,7 +36,9 @@ pub struct Link {
     pub kind: Option<LinkKind>,
     /// The hardware type, an `ARPHRD_` number like [`ETHERNET`].
     pub hardware: u16,
-    /// The MAC address; `None` if it does not have six bytes.
+    /// The hardware address.
+    pub address: HardwareAddr,
+    /// The hardware address if it has six bytes, as an Ethernet MAC address.
     pub mac: Option<MacAddr>,
     /// The permanent MAC address (`IFLA_PERM_ADDRESS`), if the driver reports it.
     pub permanent_mac: Option<MacAddr>,
@@ -54,6 +65,9 @@ pub enum LinkKind {
     MacVlan(Option<MacVlanMode>),
     /// `ipvlan`, with its mode if the message has it.
     IpVlan(Option<IpVlanMode>),
+    /// `ipoib`, an IP over InfiniBand link of a port or of another partition of it, with its settings if the message has
+    /// them.
+    Ipoib(Option<IpoibSettings>),
     /// `vlan`, 802.1Q or 802.1ad.
     Vlan,
     /// `bond`, a bonding master.
@@ -62,11 +76,38 @@ pub enum LinkKind {
     Other(String),
 }
 
+/// The settings of an IP over InfiniBand link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IpoibSettings {
+    /// The partition key. The highest bit means full membership.
+    pub pkey: u16,
+    /// Datagram or connected.
+    pub mode: IpoibMode,
+}
+
+impl Link {
+    /// Returns the link layer.
+    pub fn layer(&self) -> LinkLayer {
+        if self.hardware == INFINIBAND { LinkLayer::InfiniBand } else { LinkLayer::Ethernet }
+    }
+
+    /// Whether this is the IPoIB link of a port. Since Linux 5.10 it has a kind, like a virtual link, but no parent.
+    pub fn is_ipoib_port(&self) -> bool {
+        matches!(self.kind, Some(LinkKind::Ipoib(_))) && self.parent.is_none()
+    }
+
+    /// Whether this is an IPoIB link on another one of its namespace.
+    pub fn is_ipoib_child_of(&self, parent: &Link) -> bool {
+        matches!(self.kind, Some(LinkKind::Ipoib(_))) && self.parent == Some(parent.index)
+    }
+}
+
 impl std::fmt::Display for LinkKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::MacVlan(_) => "macvlan",
             Self::IpVlan(_) => "ipvlan",
+            Self::Ipoib(_) => "ipoib",
             Self::Vlan => "vlan",
             Self::Bond => "bond",
             Self::Other(name) => name,
@@ -83,6 +124,7 @@ pub(crate) fn read(message: &LinkMessage) -> Link {
         altnames: Vec::new(),
         kind: None,
         hardware: message.header.link_layer_type.into(),
+        address: HardwareAddr::default(),
         mac: None,
         permanent_mac: None,
         mtu: 0,
@@ -101,7 +143,10 @@ pub(crate) fn read(message: &LinkMessage) -> Link {
                 link.altnames = altnames(properties);
             }
             LinkAttribute::Other(setting) => link.settings.read(setting),
-            LinkAttribute::Address(bytes) => link.mac = MacAddr::from_bytes(bytes),
+            LinkAttribute::Address(bytes) => {
+                link.address = HardwareAddr::from_bytes(bytes);
+                link.mac = MacAddr::from_bytes(bytes);
+            }
             LinkAttribute::PermAddress(bytes) => link.permanent_mac = MacAddr::from_bytes(bytes),
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
             LinkAttribute::Link(index) => link.parent = Some(*index),
@@ -139,6 +184,7 @@ fn kind(infos: &[LinkInfo]) -> Option<LinkKind> {
     Some(match kind {
         InfoKind::MacVlan => LinkKind::MacVlan(data.and_then(macvlan_mode)),
         InfoKind::IpVlan => LinkKind::IpVlan(data.and_then(ipvlan_mode)),
+        InfoKind::Ipoib => LinkKind::Ipoib(data.and_then(ipoib_settings)),
         InfoKind::Vlan => LinkKind::Vlan,
         InfoKind::Bond => LinkKind::Bond,
         other => LinkKind::Other(other.to_string()),
@@ -159,4 +205,17 @@ fn ipvlan_mode(data: &InfoData) -> Option<IpVlanMode> {
         InfoIpVlan::Mode(mode) => Some(*mode),
         _ => None,
     })
+}
+
+fn ipoib_settings(data: &InfoData) -> Option<IpoibSettings> {
+    let InfoData::Ipoib(settings) = data else { return None };
+    let pkey = settings.iter().find_map(|setting| match setting {
+        InfoIpoib::Pkey(pkey) => Some(*pkey),
+        _ => None,
+    })?;
+    let mode = settings.iter().find_map(|setting| match setting {
+        InfoIpoib::Mode(mode) => Some(*mode),
+        _ => None,
+    })?;
+    Some(IpoibSettings { pkey, mode })
 }

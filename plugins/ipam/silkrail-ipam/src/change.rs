@@ -68,6 +68,13 @@ impl journal::Change for Change {
         }
     }
 
+    fn step(&self) -> &'static str {
+        match self {
+            Self::Claim(_) => "claim",
+            Self::Note(_) => "note",
+        }
+    }
+
     fn survives_reboot(&self) -> bool {
         match self {
             // Each boot has its own store.

@@ -16,7 +16,7 @@ pub struct IpvlanKind;
 
 impl ChildLinkKind for IpvlanKind {
     const NAME: &'static str = "ipvlan";
-    const CONFLICTING: &'static str = "macvlan";
+    const CONFLICTING: Option<&'static str> = Some("macvlan");
     const LAYER_2: bool = false;
     const CHAINED: bool = true;
     type Mode = IpVlanMode;
@@ -39,8 +39,8 @@ impl ChildLinkKind for IpvlanKind {
         Ok(None)
     }
 
-    fn message(&self, name: &LinkName, parent: u32, mode: &IpVlanMode) -> LinkMessage {
-        LinkIpVlan::new(name.as_str(), parent, *mode).build()
+    fn message(&self, name: &LinkName, parent: &Link, mode: &IpVlanMode) -> LinkMessage {
+        LinkIpVlan::new(name.as_str(), parent.index, *mode).build()
     }
 
     fn is(link: &Link) -> bool {

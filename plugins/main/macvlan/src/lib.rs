@@ -23,7 +23,7 @@ pub struct MacvlanConf {
 
 impl ChildLinkKind for MacvlanKind {
     const NAME: &'static str = "macvlan";
-    const CONFLICTING: &'static str = "ipvlan";
+    const CONFLICTING: Option<&'static str> = Some("ipvlan");
     const LAYER_2: bool = true;
     const CHAINED: bool = false;
     type Mode = MacvlanConf;
@@ -58,8 +58,8 @@ impl ChildLinkKind for MacvlanKind {
         plugin_runtime::conf::mac(common)
     }
 
-    fn message(&self, name: &LinkName, parent: u32, mode: &MacvlanConf) -> LinkMessage {
-        let builder = LinkMacVlan::new(name.as_str(), parent, mode.mode);
+    fn message(&self, name: &LinkName, parent: &Link, mode: &MacvlanConf) -> LinkMessage {
+        let builder = LinkMacVlan::new(name.as_str(), parent.index, mode.mode);
         match mode.broadcast_queue {
             Some(length) => builder.append_info_data(InfoMacVlan::BcQueueLen(length)).build(),
             None => builder.build(),

@@ -1,32 +1,24 @@
 //! ADD: claims the VF, configures it, moves it to the pod, and sets its addresses.
 
-use cni::{AddRequest, AddResult, Error as CniError, ResultInterface};
+use cni::{AddRequest, AddResult, Error as CniError};
 use exclusive_rdma::{ExclusiveRdmaRequirement, MovedDevice};
-use identifiers::MacAddr;
 use journal::Journal;
 use plugin_runtime::{
     Error, Node, PodNetns,
     attachment::{self, JournalSpec},
-    delegate::{self, DelegateAdd},
-    interface,
-    pod_map_entry::{self, PodMapWrite},
-    retry_while_busy,
+    delegate, retry_while_busy,
 };
-use podmap::RdmaInfo;
-use rtnl::Link;
-use state::claim::{ClaimKind, DeviceClaim};
+use rtnl::{Link, LinkLayer};
 use sysfs::Function;
-use tracing::info;
+use tracing::warn;
+use vf::{HostVf, LinkMove, VfAdd, VfConfigured, gratuitous_arp, set_mac};
 
 use crate::{
     admin_mac::SavedAdminMac,
     change::Change,
     conf::{NAME, SriovConf},
-    go_plugin, gratuitous_arp,
-    host_link_state::set_mac,
-    link_move::LinkMove,
-    vf::HostVf,
-    vf_settings::VfConfigured,
+    go_plugin,
+    vf_settings::wanted_settings,
 };
 
 /// Moves a VF to a pod and returns the CNI result.
@@ -39,12 +31,14 @@ pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Cn
     }
 
     let journal = attachment::begin(node, &JournalSpec::of(NAME, request, &pod))?;
-    let addition = PreparedVfAdd { request, conf: &conf, node, pod: &pod };
+    let vf = VfAdd { plugin: NAME, request, node, pod: &pod, device: conf.device };
+    let addition = PreparedVfAdd { vf, conf: &conf, request, node, pod: &pod };
     attachment::run_or_revert(journal, node, |journal| addition.attach(journal))
 }
 
 /// An ADD whose preconditions were checked.
 struct PreparedVfAdd<'a, 'r> {
+    vf: VfAdd<'a, 'r>,
     request: &'a AddRequest<'r>,
     conf: &'a SriovConf,
     node: &'a Node,
@@ -53,63 +47,39 @@ struct PreparedVfAdd<'a, 'r> {
 
 impl PreparedVfAdd<'_, '_> {
     fn attach(&self, journal: &mut Journal<Change>) -> Result<AddResult, Error> {
-        self.claim(journal)?;
+        self.vf.claim(journal)?;
         go_plugin::release_go_allocation(self.node, self.conf.device, &self.request.attachment)?;
         self.pod.require_name_free(&self.request.attachment.ifname)?;
-        let vf = HostVf::find(self.node, self.conf.device)?;
-        self.require_mtu_fits(&vf)?;
+        let vf = HostVf::find(self.node, self.conf.device, LinkLayer::Ethernet)?;
         // A VF in user space has no link that a dhcp client could need.
         let link_first = vf.link.is_some() && delegate::needs_link(&self.request.common)?;
-        let early = if link_first { None } else { Some(self.addresses(journal)?) };
+        let early = if link_first { None } else { Some(self.vf.addresses(journal)?) };
         let link = self.configure_and_move(journal, &vf)?;
         let mut result = match early {
             Some(result) => result,
-            None => self.addresses(journal)?,
+            None => self.vf.addresses(journal)?,
         };
         self.complete(&vf, link.as_ref(), &mut result);
         if let Some(link) = &link {
-            interface::configure(self.pod, link, &mut result)?;
+            self.conf.routing.configure(journal, self.request, self.pod, link, &mut result)?;
         }
         let moved = self.conf.isolation.map(|need| self.isolate(journal, need, &result)).transpose()?;
         self.publish(journal, &vf, &result, moved.as_deref().unwrap_or_default())?;
         if let Some(link) = &link {
             // Last, because it waits for the link's carrier, which comes up in the meantime.
-            gratuitous_arp::announce(self.pod, link, &result)?;
+            journal.time("announce", || gratuitous_arp::announce(self.pod, link, &result))?;
         }
-        info!(vf = %vf.pci, pf = %vf.pf.link.name, "attached");
         Ok(result)
     }
 
-    fn claim(&self, journal: &mut Journal<Change>) -> Result<(), Error> {
-        let AddRequest { attachment, netns, .. } = self.request;
-        let vf = Function::Pci(self.conf.device);
-        let claim = DeviceClaim::of(ClaimKind::Vf, vf, attachment, netns.clone(), self.pod.id())?;
-        journal.record_and_apply(Change::Claim(claim.clone()), |_| {
-            let node = self.node;
-            let deadline = || node.claims_lock();
-            claim.acquire(&node.state, &deadline, |former| attachment::revert::<Change>(node, NAME, former))
-        })
-    }
-
-    fn require_mtu_fits(&self, vf: &HostVf) -> Result<(), Error> {
-        let highest = vf.pf.link.mtu;
-        match self.conf.mtu {
-            Some(mtu) if mtu > highest => {
-                let msg = format!("invalid MTU {mtu}, must be [0, PF MTU({highest})]");
-                Err(CniError::config(msg)
-                    .with_details(format!("PF {} limits its VFs", vf.pf.link.name))
-                    .into())
-            }
-            _ => Ok(()),
+    /// Returns the MTU to set. The Go plugin ignores `mtu`, so a value above the PF's must not make the ADD fail.
+    fn mtu(&self, vf: &HostVf) -> Option<u32> {
+        let limit = vf.pf.link.mtu;
+        let wanted = self.conf.mtu?;
+        if wanted > limit {
+            warn!(mtu = wanted, pf = %vf.pf.link.name, limit, "mtu is above that of the PF: the VF keeps its own");
         }
-    }
-
-    fn addresses(&self, journal: &mut Journal<Change>) -> Result<AddResult, Error> {
-        match DelegateAdd::of(self.request)? {
-            Some(call) => journal
-                .record_and_apply(Change::Delegated(call), |_| Ok(delegate::add(self.request, self.node)?)),
-            None => Ok(AddResult::default()),
-        }
+        Some(wanted).filter(|mtu| *mtu <= limit)
     }
 
     /// Configures the VF and moves its link; without a link it is only configured.
@@ -130,21 +100,21 @@ impl PreparedVfAdd<'_, '_> {
             // Some drivers accept the address only while no administrative one is set, others only after.
             let _ = self.node.links()?.set_mac(link.index, mac);
         }
-        let settings = VfConfigured::of(owner, vf, self.conf);
+        let settings = VfConfigured::of(owner, vf, wanted_settings(&vf.settings, self.conf));
         journal
             .record_and_apply(Change::Configured(settings.clone()), |_| settings.apply(self.node, &vf.pf))?;
         let (Some(link_move), Some(link)) = (link_move, &vf.link) else { return Ok(None) };
-        let link = link_move.move_to_pod(self.node, self.pod, link)?;
+        let link = journal.time("move", || link_move.move_to_pod(self.node, self.pod, link))?;
         if let Some(arrived) = link_move.with_actual_index(&link) {
             journal.record(Change::Move(arrived))?;
         }
-        self.set_link(link).map(Some)
+        self.set_link(vf, link).map(Some)
     }
 
     /// Sets the link's MTU and MAC address as configured, and returns the link with its new attributes.
-    fn set_link(&self, link: Link) -> Result<Link, Error> {
+    fn set_link(&self, vf: &HostVf, link: Link) -> Result<Link, Error> {
         let (links, index) = (&self.pod.links, link.index);
-        let (mtu, mac) = (self.conf.mtu.unwrap_or(link.mtu), self.conf.mac.or(link.mac));
+        let (mtu, mac) = (self.mtu(vf).unwrap_or(link.mtu), self.conf.mac.or(link.mac));
         if (mtu, mac) == (link.mtu, link.mac) {
             return Ok(link);
         }
@@ -166,7 +136,7 @@ impl PreparedVfAdd<'_, '_> {
     ) -> Result<Vec<MovedDevice>, Error> {
         let (request, node, pod, function) =
             (self.request, self.node, &self.pod.netns, &Function::Pci(self.conf.device));
-        let addition = exclusive_rdma::RdmaAdd { request, node, pod, function };
+        let addition = exclusive_rdma::RdmaAdd { request, node, pod, function, moves_ipoib: false };
         let moved = addition.attach(journal)?;
         let addresses: Vec<_> = result.ips.iter().map(|ip| ip.address.ip()).collect();
         addition.wait_until_ready(need, &moved, &addresses)?;
@@ -176,18 +146,8 @@ impl PreparedVfAdd<'_, '_> {
     /// Adds the interface to the result.
     fn complete(&self, vf: &HostVf, link: Option<&Link>, result: &mut AddResult) {
         let admin = vf.settings.mac.filter(|mac| !mac.is_zero());
-        let mac: Option<MacAddr> = link.map_or(self.conf.mac.or(admin), |link| link.mac);
-        result.interfaces = vec![ResultInterface {
-            name: self.request.attachment.ifname.to_string(),
-            mac: mac.map(|mac| mac.to_string()),
-            mtu: Some(link.map_or(vf.pf.link.mtu, |link| link.mtu)),
-            sandbox: Some(self.request.netns.display().to_string()),
-            pci_id: Some(vf.pci.to_string()),
-            ..ResultInterface::default()
-        }];
-        for ip in &mut result.ips {
-            ip.interface = Some(0);
-        }
+        let mac = self.conf.mac.or(admin).map(|mac| mac.to_string());
+        self.vf.complete(link, mac, Some(vf.pf.link.mtu), result);
     }
 
     fn publish(
@@ -197,20 +157,13 @@ impl PreparedVfAdd<'_, '_> {
         result: &AddResult,
         moved: &[MovedDevice],
     ) -> Result<(), Error> {
-        let mut entry = pod_map_entry::new_entry(NAME, self.request, self.pod, result)?;
+        let mut entry = self.vf.entry(vf, result)?;
         entry.network.vlan = self.conf.vlan.map(|tag| tag.id.get()).filter(|id| *id != 0);
-        entry.rdma = RdmaInfo {
-            pci: Some(vf.pci),
-            pf_pci: Some(vf.pf.pci),
-            vf_index: Some(vf.index.0),
-            host_netdev: vf.link.as_ref().map(|link| link.name.clone()),
-            master: Some(vf.pf.link.name.clone()),
-            ..RdmaInfo::default()
-        };
         if let Some(device) = moved.first() {
             device.fill(&mut entry.rdma);
         }
-        let change = PodMapWrite::of(&self.request.attachment);
-        journal.record_and_apply(Change::Published(change.clone()), |_| change.publish(self.node, &entry))
+        let names: Vec<_> = moved.iter().map(|device| device.name().to_owned()).collect();
+        self.vf.write_device_info(journal, self.conf.device_info.as_deref(), vf, &names)?;
+        self.vf.publish(journal, &entry)
     }
 }

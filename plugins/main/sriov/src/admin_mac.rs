@@ -12,8 +12,7 @@ use plugin_runtime::{Error, Node, retry_while_busy};
 use rtnl::VfSetting;
 use serde::{Deserialize, Serialize};
 use sysfs::Function;
-
-use crate::vf::{HostVf, VfParent, is_claimed_by_other};
+use vf::{HostVf, VfParent, is_claimed_by_other};
 
 /// The address that a PF showed for a VF before its settings were changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,10 +4,12 @@
 use std::fmt;
 
 use plugin_runtime::{Error, Node, delegate::DelegateAdd, pod_map_entry::PodMapWrite};
+use pod_routing::RailRules;
 use serde::{Deserialize, Serialize};
 use state::claim::DeviceClaim;
+use vf::{DeviceInfoWrite, LinkMove, VfConfigured};
 
-use crate::{admin_mac::SavedAdminMac, link_move::LinkMove, vf_settings::VfConfigured};
+use crate::admin_mac::SavedAdminMac;
 
 /// A change on the node, as the journal records it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -26,6 +28,10 @@ pub enum Change {
     Configured(VfConfigured),
     /// A change that gives the pod the VF's RDMA device.
     Rdma(exclusive_rdma::RdmaChange),
+    /// The rules of a rail were added in the pod.
+    Rules(RailRules),
+    /// The device information file was written.
+    DeviceInfo(DeviceInfoWrite),
     /// An entry was written to the pod map.
     Published(PodMapWrite),
 }
@@ -33,6 +39,36 @@ pub enum Change {
 impl From<exclusive_rdma::RdmaChange> for Change {
     fn from(change: exclusive_rdma::RdmaChange) -> Self {
         Self::Rdma(change)
+    }
+}
+
+impl From<DeviceClaim> for Change {
+    fn from(claim: DeviceClaim) -> Self {
+        Self::Claim(claim)
+    }
+}
+
+impl From<DelegateAdd> for Change {
+    fn from(call: DelegateAdd) -> Self {
+        Self::Delegated(call)
+    }
+}
+
+impl From<PodMapWrite> for Change {
+    fn from(entry: PodMapWrite) -> Self {
+        Self::Published(entry)
+    }
+}
+
+impl From<DeviceInfoWrite> for Change {
+    fn from(file: DeviceInfoWrite) -> Self {
+        Self::DeviceInfo(file)
+    }
+}
+
+impl From<RailRules> for Change {
+    fn from(rules: RailRules) -> Self {
+        Self::Rules(rules)
     }
 }
 
@@ -48,6 +84,8 @@ impl journal::Change for Change {
             Self::Move(link_move) => link_move.revert(node),
             Self::Configured(settings) => settings.revert(node),
             Self::Rdma(change) => change.revert(node),
+            Self::Rules(rules) => rules.revert(),
+            Self::DeviceInfo(file) => file.revert(),
             Self::Published(entry) => entry.revert(node),
         }
     }
@@ -58,15 +96,30 @@ impl journal::Change for Change {
             Self::Move(link_move) => link_move.verify(),
             Self::Configured(settings) => settings.verify(node),
             Self::Rdma(change) => change.verify(node),
+            Self::Rules(rules) => rules.verify(),
             // The IPAM plugin has a CHECK of its own; the others have no state to compare.
-            Self::Delegated(_) | Self::Mac(_) | Self::Published(_) => Ok(()),
+            Self::Delegated(_) | Self::Mac(_) | Self::DeviceInfo(_) | Self::Published(_) => Ok(()),
+        }
+    }
+
+    fn step(&self) -> &'static str {
+        match self {
+            Self::Claim(_) => "claim",
+            Self::Delegated(_) => "ipam",
+            Self::Mac(_) => "mac",
+            Self::Move(_) => "move",
+            Self::Configured(_) => "configure",
+            Self::Rdma(change) => change.step(),
+            Self::Rules(_) => "rules",
+            Self::DeviceInfo(_) => "deviceinfo",
+            Self::Published(_) => "podmap",
         }
     }
 
     fn survives_reboot(&self) -> bool {
         match self {
-            Self::Claim(_) | Self::Delegated(_) | Self::Published(_) => true,
-            Self::Mac(_) | Self::Move(_) | Self::Configured(_) => false,
+            Self::Claim(_) | Self::Delegated(_) | Self::DeviceInfo(_) | Self::Published(_) => true,
+            Self::Mac(_) | Self::Move(_) | Self::Configured(_) | Self::Rules(_) => false,
             Self::Rdma(change) => change.survives_reboot(),
         }
     }
@@ -76,7 +129,12 @@ impl journal::Change for Change {
         match self {
             Self::Claim(_) | Self::Delegated(_) => true,
             Self::Rdma(change) => change.revert_last(),
-            Self::Mac(_) | Self::Move(_) | Self::Configured(_) | Self::Published(_) => false,
+            Self::Mac(_)
+            | Self::Move(_)
+            | Self::Configured(_)
+            | Self::Rules(_)
+            | Self::DeviceInfo(_)
+            | Self::Published(_) => false,
         }
     }
 }
@@ -90,6 +148,8 @@ impl fmt::Display for Change {
             Self::Move(link_move) => link_move.fmt(f),
             Self::Configured(settings) => settings.fmt(f),
             Self::Rdma(change) => change.fmt(f),
+            Self::Rules(rules) => rules.fmt(f),
+            Self::DeviceInfo(file) => file.fmt(f),
             Self::Published(entry) => entry.fmt(f),
         }
     }

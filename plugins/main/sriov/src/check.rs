@@ -1,7 +1,7 @@
 //! CHECK: whether the attachment is in the state that ADD left.
 
 use cni::{CheckRequest, Error as CniError};
-use plugin_runtime::{Error, Node, PodNetns, attachment, delegate, interface};
+use plugin_runtime::{Error, Node, PodNetns, attachment, delegate};
 
 use crate::{
     change::Change,
@@ -11,7 +11,7 @@ use crate::{
 
 /// Compares claim, settings, link and addresses with the journal and the result of ADD.
 pub(crate) fn check(node: &Node, request: &CheckRequest<'_>) -> Result<(), CniError> {
-    SriovConf::of(&request.common)?;
+    let conf = SriovConf::of(&request.common)?;
     let pod = PodNetns::open(&request.netns, request.own_netns_allowed)?;
     delegate::check(request, node)?;
     let prev =
@@ -26,21 +26,8 @@ pub(crate) fn check(node: &Node, request: &CheckRequest<'_>) -> Result<(), CniEr
             change.require_in_netns(&pod.netns)?;
         }
     }
-    let ifname = request.attachment.ifname.as_str();
-    let Some(described) = prev.interfaces.iter().find(|i| i.name == ifname) else {
-        return Err(CniError::config(format!("prevResult has no interface {ifname}")));
-    };
     if !journal.changes().iter().any(|change| matches!(change, Change::Move(_))) {
-        return Ok(());
+        return Ok(()); // A VF in user space has no link.
     }
-    let link = pod.links.link(&request.attachment.ifname).map_err(Error::from)?;
-    let mac = link.mac.map(|mac| mac.to_string());
-    if described.mac.as_ref().map(|mac| mac.to_ascii_lowercase()) != mac {
-        let (is, was) = (mac.unwrap_or_default(), described.mac.clone().unwrap_or_default());
-        return Err(Error::from(SriovError::OtherMac { name: ifname.to_owned(), is, was }).into());
-    }
-    let index = prev.interfaces.iter().position(|i| i == described);
-    let mut own = prev.clone();
-    own.ips.retain(|ip| ip.interface == index);
-    Ok(interface::verify(&pod, &link, &own)?)
+    vf::verify_link(request, &pod, &prev, &conf.routing)
 }

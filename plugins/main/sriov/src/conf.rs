@@ -1,9 +1,13 @@
 //! The configuration of the sriov plugin.
 
+use std::path::PathBuf;
+
 use cni::{CallContext, ConfObject, Error};
 use exclusive_rdma::ExclusiveRdmaRequirement;
 use identifiers::{MacAddr, PciAddress, VlanId, VlanProto, VlanQos};
+use pod_routing::PodRouting;
 use rtnl::VfVlanTag;
+use tracing::warn;
 
 /// The name of the plugin, the `type` of its configurations.
 pub(crate) const NAME: &str = "sriov";
@@ -23,6 +27,9 @@ pub(crate) struct SriovConf {
     pub(crate) link_state: Option<u32>,
     /// Set if the VF's RDMA device moves to the pod too: `rdmaIsolation`.
     pub(crate) isolation: Option<ExclusiveRdmaRequirement>,
+    pub(crate) routing: PodRouting,
+    /// The device information file that Multus requests: `runtimeConfig.CNIDeviceInfoFile`.
+    pub(crate) device_info: Option<PathBuf>,
 }
 
 impl SriovConf {
@@ -33,12 +40,7 @@ impl SriovConf {
     pub(crate) fn of(common: &CallContext<'_>) -> Result<Self, Error> {
         let fields = common.conf.fields();
         common.conf.ipam_type()?;
-        let device = Self::device(common)?.ok_or_else(|| {
-            Error::config("deviceID: VF pci addr is required").with_details(
-                "Multus fills it in from the network's k8s.v1.cni.cncf.io/resourceName annotation when the pod \
-                 requests that resource: check both, and that the device plugin runs on this node",
-            )
-        })?;
+        let device = vf::conf::required_device(common, "deviceID: VF pci addr is required")?;
         Ok(Self {
             device,
             vlan: vlan(&fields)?,
@@ -47,8 +49,10 @@ impl SriovConf {
             rate: rate(&fields)?,
             spoofchk: switch(&fields, "spoofchk")?,
             trust: switch(&fields, "trust")?,
-            link_state: link_state(&fields)?,
+            link_state: vf::conf::link_state(common)?,
             isolation: Self::isolation(common)?,
+            routing: PodRouting::of(common)?,
+            device_info: vf::device_info::path(common)?,
         })
     }
 
@@ -66,20 +70,6 @@ impl SriovConf {
                  rdma.require to the configuration of the rdma plugin, which follows in the chain",
             )),
         }
-    }
-
-    /// Returns the VF: `deviceID`, else `runtimeConfig.deviceID`, which Multus sets from a pod's annotation.
-    ///
-    /// # Errors
-    /// If it is not a PCI address.
-    pub(crate) fn device(common: &CallContext<'_>) -> Result<Option<PciAddress>, Error> {
-        let fields = common.conf.fields();
-        let runtime = common.conf.runtime()?;
-        let text = match fields.text("deviceID")? {
-            Some(text) => Some(text),
-            None => runtime.map_or(Ok(None), |runtime| runtime.text("deviceID"))?,
-        };
-        text.map(|text| text.parse().map_err(|e| Error::config(format!("deviceID: {e}")))).transpose()
     }
 }
 
@@ -127,22 +117,15 @@ fn positive(fields: &ConfObject<'_>, key: &str) -> Result<Option<u32>, Error> {
     u32::try_from(value).map(Some).map_err(|_| fields.invalid(key, "a number of at least 0", value))
 }
 
+/// Reads `on` or `off`. As in the Go plugin, an empty text counts as absent, and any other as `off`.
 fn switch(fields: &ConfObject<'_>, key: &str) -> Result<Option<bool>, Error> {
     match fields.text(key)? {
-        None => Ok(None),
+        None | Some("") => Ok(None),
         Some("on") => Ok(Some(true)),
         Some("off") => Ok(Some(false)),
-        Some(other) => Err(fields.invalid(key, "on or off", format!("{other:?}"))),
-    }
-}
-
-fn link_state(fields: &ConfObject<'_>) -> Result<Option<u32>, Error> {
-    match fields.text("link_state")? {
-        None => Ok(None),
-        Some("auto") => Ok(Some(0)),
-        Some("enable") => Ok(Some(1)),
-        Some("disable") => Ok(Some(2)),
-        Some(other) => Err(Error::config(format!("invalid link_state value: {other}"))
-            .with_details("link_state must be auto, enable or disable")),
+        Some(other) => {
+            warn!(key, value = other, "expected on or off: counts as off");
+            Ok(Some(false))
+        }
     }
 }

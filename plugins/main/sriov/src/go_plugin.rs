@@ -11,11 +11,9 @@ use plugin_runtime::{Error, Node, attachment};
 use rtnl::{VfSetting, VfVlanTag};
 use sysfs::Function;
 use tracing::info;
+use vf::{HostLinkState, LinkMove, VfConfigured, is_claimed_by_other};
 
-use crate::{
-    admin_mac::SavedAdminMac, change::Change, conf::NAME, error::SriovError, host_link_state::HostLinkState,
-    link_move::LinkMove, vf::is_claimed_by_other, vf_settings::VfConfigured,
-};
+use crate::{admin_mac::SavedAdminMac, change::Change, conf::NAME, error::SriovError};
 
 /// Reverts an attachment of the Go plugin, if the Go plugin has a file of it.
 ///

@@ -1,35 +1,28 @@
 //! `sriov`: moves a VF of a NIC into the pod, configures it, and returns it to its former state.
 //!
-//! Read [`add`] first. A VF is claimed ([`state::claim`]), so that no other attachment gets it and a late DEL detects
-//! that it has a new owner; configured through its PF ([`vf_settings`]); and moved into the pod ([`link_move`]).
-//! Each of these is a change that can be reverted, regardless of where the VF is by then: in the pod, returning to the
-//! host from a namespace that was deleted, or on the host under another name.
+//! Read [`add`] first. What it has in common with ib-sriov is in [`vf`]: claiming a VF, configuring it through its PF,
+//! and moving its link.
 
 #![forbid(unsafe_code)]
 
 mod add;
 mod admin_mac;
-mod arp_frame;
 mod change;
 mod check;
 mod conf;
 mod error;
 mod go_plugin;
-mod gratuitous_arp;
-mod host_link_state;
-mod link_move;
-mod link_settings;
-mod vf;
 mod vf_settings;
 
 use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
 use identifiers::Attachment;
 use plugin_runtime::{JournaledPlugin, Node, delegate, not_available, orphan_gc};
 use state::claim::ClaimKind;
+use vf::HostVf;
 
 pub use go_plugin::GoSriovState;
 
-use self::{change::Change, conf::SriovConf, vf::HostVf};
+use self::{change::Change, conf::SriovConf};
 
 /// The sriov plugin.
 #[derive(Debug)]
@@ -63,7 +56,7 @@ impl JournaledPlugin for SriovPlugin {
     }
 
     fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {
-        let device = SriovConf::device(&request.common).map_err(not_available)?;
+        let device = vf::conf::device(&request.common).map_err(not_available)?;
         if SriovConf::isolation(&request.common).map_err(not_available)?.is_some() {
             exclusive_rdma::require_exclusive_mode(node).map_err(not_available)?;
         }

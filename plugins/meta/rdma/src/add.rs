@@ -30,7 +30,7 @@ pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Cn
         netns: Some(pod.id()),
     };
     let journal = attachment::begin(node, &beginning)?;
-    let addition = RdmaAdd { request, node, pod: &pod, function: &function };
+    let addition = RdmaAdd { request, node, pod: &pod, function: &function, moves_ipoib: false };
     let addresses: Vec<_> = prev.ips.iter().map(|ip| ip.address.ip()).collect();
     attachment::run_or_revert(journal, node, |journal| {
         let moved = addition.attach(journal)?;

@@ -7,16 +7,16 @@ use identifiers::{Attachment, LinkName, PciAddress};
 use netns::{NetNs, NetNsId};
 use nix::errno::Errno;
 use plugin_runtime::{Error, Node, PodNetns, other_netns};
-use rtnl::{Handle, Link, indexes_above};
+use rtnl::{Handle, Link, LinkLayer, indexes_above};
 use serde::{Deserialize, Serialize};
 use sysfs::Function;
 
 use tracing::warn;
 
 use crate::{
-    error::SriovError,
+    error::VfError,
     host_link_state::HostLinkState,
-    vf::{host_link, is_claimed_by_other, may_have_link, wait_for_host_link},
+    host_vf::{host_link, is_claimed_by_other, may_have_link, wait_for_host_link},
 };
 
 /// How long DEL waits for a VF to return from a namespace that was deleted. The kernel returns it in the background,
@@ -52,7 +52,7 @@ impl LinkMove {
     ///
     /// # Errors
     /// If the pod's links, or the link's settings, cannot be read.
-    pub(crate) fn of(
+    pub fn of(
         request: &AddRequest<'_>,
         node: &Node,
         pod: &PodNetns,
@@ -75,7 +75,7 @@ impl LinkMove {
     }
 
     /// Returns the move that the Go plugin made, by the state that it saved.
-    pub(crate) fn from_go_state(
+    pub fn from_go_state(
         owner: &Attachment,
         vf: PciAddress,
         pod: Option<&NetNs>,
@@ -96,7 +96,7 @@ impl LinkMove {
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub(crate) fn move_to_pod(&self, node: &Node, pod: &PodNetns, link: &Link) -> Result<Link, Error> {
+    pub fn move_to_pod(&self, node: &Node, pod: &PodNetns, link: &Link) -> Result<Link, Error> {
         let links = node.links()?;
         // They are in the journal. An altname that a link of the pod has would block the move, and one that equals
         // `CNI_IFNAME` would block the rename.
@@ -112,15 +112,30 @@ impl LinkMove {
         Ok(pod.links.link(&self.ifname)?)
     }
 
+    /// Gives the name `CNI_IFNAME` to a link that the kernel created in the pod, and returns it.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn rename_in_pod(&self, pod: &PodNetns, link: &Link) -> Result<Link, Error> {
+        if link.up {
+            pod.links.set_up(link.index, false)?; // kernels before 6.2 do not rename a link that is up
+        }
+        pod.links.rename(link.index, &self.ifname)?;
+        Ok(pod.links.link(&self.ifname)?)
+    }
+
     /// Returns the move with the link's actual index in the pod, if that differs: kernels before 5.13 choose it
     /// themselves.
-    pub(crate) fn with_actual_index(&self, link: &Link) -> Option<Self> {
+    pub fn with_actual_index(&self, link: &Link) -> Option<Self> {
         let actual = Self { pod_index: Some(link.index), ..self.clone() };
         (actual != *self).then_some(actual)
     }
 
     /// Returns the link to the host and restores its state, unless the VF belongs to another attachment by now.
-    pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// If it does not return, or its state cannot be restored.
+    pub fn revert(&self, node: &Node) -> Result<(), Error> {
         if is_claimed_by_other(node, self.vf, &self.owner)? {
             return Ok(());
         }
@@ -132,7 +147,7 @@ impl LinkMove {
             self.move_to_host(pod, &link)?;
         }
         if let Some(link) = host_link(node, self.vf)? {
-            return self.host_state.restore(node, &link);
+            return self.restore(node, &link);
         }
         // The VF is gone, or is bound to a user-space driver or none: there is no link to restore.
         if !may_have_link(node, self.vf)? {
@@ -145,10 +160,16 @@ impl LinkMove {
             link => link,
         };
         match returned {
-            Some(link) => self.host_state.restore(node, &link),
+            Some(link) => self.restore(node, &link),
             None if !node.sysfs.has(&Function::Pci(self.vf))? => Ok(()),
-            None => Err(SriovError::NotReturned { vf: self.vf, waited: LINK_RETURN_TIMEOUT }.into()),
+            None => Err(VfError::NotReturned { vf: self.vf, waited: LINK_RETURN_TIMEOUT }.into()),
         }
+    }
+
+    /// Restores the state of the link, which is on the host.
+    fn restore(&self, node: &Node, link: &Link) -> Result<(), Error> {
+        self.delete_children(node.links()?, link);
+        self.host_state.restore(node, &self.owner, link)
     }
 
     /// Searches all namespaces in use for the link, which the pod may have moved on, and returns it to the host.
@@ -177,7 +198,8 @@ impl LinkMove {
 
     /// Whether a link may be the VF's. Kernels before 5.14 only report that it is a physical one.
     fn may_be(&self, link: &Link) -> bool {
-        link.device.as_ref().map_or(link.kind.is_none(), |is| *is == self.vf.to_string())
+        let is_physical = link.kind.is_none() || link.is_ipoib_port();
+        link.device.as_ref().map_or(is_physical, |is| *is == self.vf.to_string())
     }
 
     /// Finds the VF's link in a pod by its device or, before Linux 5.14, by its index or name. On such a kernel the
@@ -198,11 +220,26 @@ impl LinkMove {
 
     fn move_to_host(&self, pod: &PodNetns, link: &Link) -> Result<(), Error> {
         let host = NetNs::current()?;
+        self.delete_children(&pod.links, link);
         if let Err(error) = self.host_state.restore_mac(&pod.links, link) {
             // It is tried again on the host; the link must be moved anyway.
             warn!(%error, vf = %self.vf, "failed to restore the VF's MAC address in the pod");
         }
         self.move_named(pod, &host, link)
+    }
+
+    /// Deletes the IPoIB links that the pod created on its VF. The kernel would move them to the host when the pod's namespace
+    /// ends. The VF had none before, or ADD would have refused it.
+    fn delete_children(&self, links: &Handle, link: &Link) {
+        if link.layer() != LinkLayer::InfiniBand {
+            return;
+        }
+        let children = links.links().unwrap_or_default();
+        for child in children.iter().filter(|child| child.is_ipoib_child_of(link)) {
+            if let Err(error) = links.delete_link(child.index) {
+                warn!(%error, vf = %self.vf, child = %child.name, "failed to delete a link that the pod created on the VF");
+            }
+        }
     }
 
     /// Moves the link without its altnames, which are the pod's; the former ones are restored on the host. The kernel does
@@ -225,7 +262,7 @@ impl LinkMove {
                 return self.move_with_temporary_name(pod, host, &link);
             }
         }
-        Err(SriovError::RenamedFaster(self.vf).into())
+        Err(VfError::RenamedFaster(self.vf).into())
     }
 
     fn move_with_former_name(&self, pod: &PodNetns, host: &NetNs, link: &Link) -> Result<(), rtnl::Error> {
@@ -239,14 +276,17 @@ impl LinkMove {
     }
 
     fn move_with_temporary_name(&self, pod: &PodNetns, host: &NetNs, link: &Link) -> Result<(), Error> {
-        let any = "dev%d".parse().map_err(|source| SriovError::Nameless { vf: self.vf, source })?;
+        let any = "dev%d".parse().map_err(|source| VfError::Nameless { vf: self.vf, source })?;
         Ok(pod.links.move_link(link.index, host, &any, None)?)
     }
 
     /// Checks that the link is in the pod under its name.
-    pub(crate) fn verify(&self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn verify(&self) -> Result<(), Error> {
         let Some(pod) = self.pod()? else {
-            return Err(SriovError::NamespaceGone(self.netns.clone()).into());
+            return Err(VfError::NamespaceGone(self.netns.clone()).into());
         };
         // By its name, not by the index: kernels before 5.13 choose that, and another VF may have it.
         if pod.links.find_link(&self.ifname)?.is_some_and(|link| self.may_be(&link)) {
@@ -255,9 +295,9 @@ impl LinkMove {
         match self.find(&pod.links)? {
             Some(link) => {
                 let (name, ifname) = (link.name, self.ifname.to_string());
-                Err(SriovError::Renamed { vf: self.vf, name, ifname }.into())
+                Err(VfError::Renamed { vf: self.vf, name, ifname }.into())
             }
-            None => Err(SriovError::Gone(self.vf).into()),
+            None => Err(VfError::Gone(self.vf).into()),
         }
     }
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use cni::Error as CniError;
 use identifiers::{Attachment, PciAddress, VfIndex};
 use plugin_runtime::{Error, Node};
-use rtnl::{Link, VfSettings};
+use rtnl::{Handle, Link, LinkLayer, VfSettings};
 use state::claim::{self, ClaimKind};
 use sysfs::Function;
 
-use crate::error::SriovError;
+use crate::error::VfError;
 
 /// How long a VF may take to return from a namespace that was deleted. The kernel returns it in the background.
 const VF_RETURN_TIMEOUT: Duration = Duration::from_secs(20);
@@ -18,20 +18,27 @@ const VF_RETURN_TIMEOUT: Duration = Duration::from_secs(20);
 const USER_SPACE_DRIVERS: [&str; 3] = ["vfio-pci", "uio_pci_generic", "igb_uio"];
 
 /// A VF whose link is in the host namespace, or which has none.
-pub(crate) struct HostVf {
-    pub(crate) pci: PciAddress,
-    pub(crate) pf: VfParent,
-    pub(crate) index: VfIndex,
+#[derive(Debug)]
+pub struct HostVf {
+    /// Its PCI address.
+    pub pci: PciAddress,
+    /// Its PF.
+    pub pf: VfParent,
+    /// Its number on the PF.
+    pub index: VfIndex,
     /// Its link; `None` if it is bound to a user-space driver.
-    pub(crate) link: Option<Link>,
+    pub link: Option<Link>,
     /// Its settings on the PF (`IFLA_VFINFO_LIST`).
-    pub(crate) settings: VfSettings,
+    pub settings: VfSettings,
 }
 
 /// The PF of a VF.
-pub(crate) struct VfParent {
-    pub(crate) pci: PciAddress,
-    pub(crate) link: Link,
+#[derive(Debug)]
+pub struct VfParent {
+    /// The PF's PCI address.
+    pub pci: PciAddress,
+    /// The PF's link.
+    pub link: Link,
 }
 
 impl VfParent {
@@ -39,11 +46,11 @@ impl VfParent {
     ///
     /// # Errors
     /// If it has no link on the host, or no such VF.
-    pub(crate) fn find(node: &Node, pci: PciAddress, index: VfIndex) -> Result<(Self, VfSettings), Error> {
+    pub fn find(node: &Node, pci: PciAddress, index: VfIndex) -> Result<(Self, VfSettings), Error> {
         let name = node.sysfs.pf_link(pci)?;
         let (link, vfs) = node.links()?.pf(&name)?;
         let settings = vfs.into_iter().find(|(number, _)| *number == index).map(|(_, settings)| settings);
-        let settings = settings.ok_or_else(|| SriovError::NoSettings { pf: name.to_string(), index })?;
+        let settings = settings.ok_or_else(|| VfError::NoSettings { pf: name.to_string(), index })?;
         Ok((Self { pci, link }, settings))
     }
 }
@@ -53,7 +60,7 @@ impl HostVf {
     ///
     /// # Errors
     /// If there is no such function, or it is not a VF.
-    pub(crate) fn exists(node: &Node, pci: PciAddress) -> Result<PciAddress, Error> {
+    pub fn exists(node: &Node, pci: PciAddress) -> Result<PciAddress, Error> {
         if !node.sysfs.has(&Function::Pci(pci))? {
             let msg =
                 format!("deviceID: failed to get VF information: there is no PCI device {pci} on this node");
@@ -73,7 +80,7 @@ impl HostVf {
     ///
     /// # Errors
     /// If it has none.
-    pub(crate) fn any_exists(node: &Node) -> Result<(), Error> {
+    pub fn any_exists(node: &Node) -> Result<(), Error> {
         if node.sysfs.any_vf()?.is_some() {
             return Ok(());
         }
@@ -84,13 +91,13 @@ impl HostVf {
     /// Finds a VF that is on the host, or is returning to it.
     ///
     /// # Errors
-    /// If it is not a VF, has no link, or is in another namespace.
-    pub(crate) fn find(node: &Node, pci: PciAddress) -> Result<Self, Error> {
+    /// If it is not a VF, has no link, is in another namespace, is used by the node, or has another link layer.
+    pub fn find(node: &Node, pci: PciAddress, layer: LinkLayer) -> Result<Self, Error> {
         let pf = Self::exists(node, pci)?;
         let index = node.sysfs.vf_index(pci)?;
         let link = Self::link(node, pci)?;
         if let Some(link) = &link {
-            require_ethernet(pci, link)?;
+            require_layer(pci, link, layer)?;
             require_unused(node, pci, link)?;
         }
         let (pf, settings) = VfParent::find(node, pf, index)?;
@@ -106,22 +113,28 @@ impl HostVf {
             Some(driver) if USER_SPACE_DRIVERS.contains(&driver) => Ok(None),
             Some(driver) => wait_for_host_link(node, pci, VF_RETURN_TIMEOUT)?
                 .map(Some)
-                .ok_or_else(|| SriovError::NoLink { vf: pci, driver: driver.to_owned() }.into()),
-            None => Err(SriovError::NoDriver(pci).into()),
+                .ok_or_else(|| VfError::NoLink { vf: pci, driver: driver.to_owned() }.into()),
+            None => Err(VfError::NoDriver(pci).into()),
         }
     }
 }
 
-/// Refuses an InfiniBand VF. Its network device is IP over InfiniBand, which belongs to its RDMA device: the kernel deletes
-/// it when that moves to another namespace, and creates another one in the host namespace.
-fn require_ethernet(pci: PciAddress, link: &Link) -> Result<(), Error> {
-    if link.hardware != rtnl::INFINIBAND {
-        return Ok(());
+/// Refuses a VF of the other link layer. The network device of an InfiniBand VF is IP over InfiniBand, which belongs to its
+/// RDMA device: the kernel deletes it when that moves to another namespace, and creates another one in the host namespace.
+fn require_layer(pci: PciAddress, link: &Link, layer: LinkLayer) -> Result<(), Error> {
+    match (layer, link.layer()) {
+        (LinkLayer::Ethernet, LinkLayer::InfiniBand) => {
+            Err(VfError::IsInfiniBand { vf: pci, link: link.name.clone() }.into())
+        }
+        (LinkLayer::InfiniBand, LinkLayer::Ethernet) => {
+            Err(VfError::IsEthernet { vf: pci, link: link.name.clone(), hardware: link.hardware }.into())
+        }
+        _ => Ok(()),
     }
-    Err(SriovError::IsInfiniBand { vf: pci, link: link.name.clone() }.into())
 }
 
-/// Refuses a VF that the node itself uses: a move would remove its addresses, or its place in a bond. Temporary addresses
+/// Refuses a VF that the node itself uses: a move would remove its addresses, its place in a bond, or the parent of an IPoIB
+/// link. Temporary addresses
 /// of DHCP or a router do not count: NetworkManager, or the kernel, requests them on every link that is up.
 fn require_unused(node: &Node, pci: PciAddress, link: &Link) -> Result<(), Error> {
     let links = node.links()?;
@@ -129,15 +142,28 @@ fn require_unused(node: &Node, pci: PciAddress, link: &Link) -> Result<(), Error
         Some(controller) => Some(format!("belongs to {}", controller.name)),
         None => {
             let addresses = links.permanent_addresses(link.index)?;
-            addresses.first().map(|address| format!("has the address {address}"))
+            let address = addresses.first().map(|address| format!("has the address {address}"));
+            address.map_or_else(|| child(links, link), |address| Ok(Some(address)))?
         }
     };
     let Some(used) = used else { return Ok(()) };
-    Err(SriovError::NodeUsesIt { vf: pci, link: link.name.clone(), used }.into())
+    Err(VfError::NodeUsesIt { vf: pci, link: link.name.clone(), used }.into())
+}
+
+/// Describes an IPoIB link on the VF's; `None` if there is none.
+fn child(links: &Handle, link: &Link) -> Result<Option<String>, Error> {
+    if link.layer() != LinkLayer::InfiniBand {
+        return Ok(None);
+    }
+    let child = links.links()?.into_iter().find(|child| child.is_ipoib_child_of(link));
+    Ok(child.map(|child| format!("is the parent of {}", child.name)))
 }
 
 /// Whether another attachment has a VF, which must then not be changed.
-pub(crate) fn is_claimed_by_other(node: &Node, vf: PciAddress, owner: &Attachment) -> Result<bool, Error> {
+///
+/// # Errors
+/// If the claims cannot be read.
+pub fn is_claimed_by_other(node: &Node, vf: PciAddress, owner: &Attachment) -> Result<bool, Error> {
     Ok(claim::is_claimed_by_other(
         &node.state,
         node.claims_lock().at(),
@@ -148,7 +174,10 @@ pub(crate) fn is_claimed_by_other(node: &Node, vf: PciAddress, owner: &Attachmen
 }
 
 /// Whether a VF exists and is bound to a driver that creates a link.
-pub(crate) fn may_have_link(node: &Node, vf: PciAddress) -> Result<bool, Error> {
+///
+/// # Errors
+/// If sysfs cannot be read.
+pub fn may_have_link(node: &Node, vf: PciAddress) -> Result<bool, Error> {
     let function = Function::Pci(vf);
     if !node.sysfs.has(&function)? {
         return Ok(false);
@@ -158,7 +187,10 @@ pub(crate) fn may_have_link(node: &Node, vf: PciAddress) -> Result<bool, Error> 
 }
 
 /// Returns the link of a VF, if it is in the host namespace.
-pub(crate) fn host_link(node: &Node, pci: PciAddress) -> Result<Option<Link>, Error> {
+///
+/// # Errors
+/// If sysfs or the link cannot be read.
+pub fn host_link(node: &Node, pci: PciAddress) -> Result<Option<Link>, Error> {
     let function = Function::Pci(pci);
     if !node.sysfs.has(&function)? {
         return Ok(None);
@@ -169,11 +201,10 @@ pub(crate) fn host_link(node: &Node, pci: PciAddress) -> Result<Option<Link>, Er
 }
 
 /// Waits for a VF that is returning to the host; `None` if it does not return within `timeout`.
-pub(crate) fn wait_for_host_link(
-    node: &Node,
-    pci: PciAddress,
-    timeout: Duration,
-) -> Result<Option<Link>, Error> {
+///
+/// # Errors
+/// If sysfs or the link cannot be read.
+pub fn wait_for_host_link(node: &Node, pci: PciAddress, timeout: Duration) -> Result<Option<Link>, Error> {
     let wait = |source| Error::Wait { what: "a VF to return to the host", source };
     let events = rtnl::events(false).map_err(wait)?;
     let deadline = node.budget.until("a VF to return to the host", timeout);
@@ -189,17 +220,18 @@ pub(crate) fn wait_for_host_link(
 
 #[cfg(test)]
 mod tests {
+    use identifiers::HardwareAddr;
+
     use super::*;
 
-    #[test]
-    fn an_infiniband_vf_is_refused_with_the_plugin_to_use() {
-        let pci: PciAddress = "0000:af:00.2".parse().unwrap();
-        let link = |hardware| Link {
+    fn link(hardware: u16) -> Link {
+        Link {
             index: 7,
             name: "ibp175s0v0".into(),
             altnames: Vec::new(),
             kind: None,
             hardware,
+            address: HardwareAddr::default(),
             mac: None,
             permanent_mac: None,
             mtu: 2044,
@@ -209,11 +241,23 @@ mod tests {
             controller: None,
             device: None,
             settings: rtnl::LinkSettings::default(),
+        }
+    }
+
+    #[test]
+    fn a_vf_of_the_other_link_layer_is_refused_with_the_plugin_to_use() {
+        let pci: PciAddress = "0000:af:00.2".parse().unwrap();
+        require_layer(pci, &link(rtnl::ETHERNET), LinkLayer::Ethernet).unwrap();
+        require_layer(pci, &link(rtnl::INFINIBAND), LinkLayer::InfiniBand).unwrap();
+        let refused = |hardware, layer| {
+            let error = CniError::from(require_layer(pci, &link(hardware), layer).unwrap_err());
+            assert_eq!(error.code, cni::ErrorCode::UNSUPPORTED_FIELD);
+            assert!(error.msg.contains("0000:af:00.2"), "{error:?}");
+            error
         };
-        require_ethernet(pci, &link(rtnl::ETHERNET)).unwrap();
-        let error = CniError::from(require_ethernet(pci, &link(rtnl::INFINIBAND)).unwrap_err());
-        assert_eq!(error.code, cni::ErrorCode::UNSUPPORTED_FIELD);
-        assert!(error.msg.contains("0000:af:00.2") && error.msg.contains("InfiniBand"), "{error:?}");
-        assert!(error.details.contains("ib-sriov"), "{error:?}");
+        let error = refused(rtnl::INFINIBAND, LinkLayer::Ethernet);
+        assert!(error.msg.contains("InfiniBand") && error.details.contains("ib-sriov"), "{error:?}");
+        let error = refused(rtnl::ETHERNET, LinkLayer::InfiniBand);
+        assert!(error.msg.contains("Ethernet") && error.details.contains("the plugin sriov"), "{error:?}");
     }
 }

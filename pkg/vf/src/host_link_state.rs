@@ -2,20 +2,23 @@
 
 use std::{thread, time::Duration};
 
-use identifiers::{LinkName, MacAddr, PciAddress};
+use identifiers::{Attachment, LinkName, MacAddr, PciAddress};
 use plugin_runtime::{Budget, Error, Node, retry_while_busy};
 use rtnl::{Handle, Link};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use crate::{error::SriovError, link_settings::VfLinkSettings};
+use crate::{error::VfError, host_vf::is_claimed_by_other, link_settings::VfLinkSettings};
 
 /// How long a driver may take to accept a MAC address. Some set it in the background, or after a reset.
 const SET_MAC_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long a VF may have to wait for its former name, while another one that has it is moving.
+const NAME_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// The state of a VF's link on the host, before its move. `None` means unknown; such values are not restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct HostLinkState {
+pub struct HostLinkState {
     pub(crate) name: LinkName,
     index: Option<u32>,
     mac: Option<MacAddr>,
@@ -38,7 +41,7 @@ impl HostLinkState {
         let name = if is_writable(&link.name) { &link.name } else { &nameless };
         let altnames = link.altnames.iter().filter(|altname| is_writable(altname));
         Ok(Self {
-            name: name.parse().map_err(|source| SriovError::Nameless { vf, source })?,
+            name: name.parse().map_err(|source| VfError::Nameless { vf, source })?,
             index: Some(link.index),
             mac: link.mac,
             permanent_mac: link.permanent_mac,
@@ -50,7 +53,7 @@ impl HostLinkState {
     }
 
     /// Returns the state that the Go plugin saved. The link was down, as unused VFs are.
-    pub(crate) fn from_go_state(name: LinkName, mac: Option<MacAddr>, mtu: Option<u32>) -> Self {
+    pub fn from_go_state(name: LinkName, mac: Option<MacAddr>, mtu: Option<u32>) -> Self {
         Self { name, index: None, mac, permanent_mac: mac, mtu, up: false, altnames: None, settings: None }
     }
 
@@ -60,12 +63,12 @@ impl HostLinkState {
     }
 
     /// Restores the state of a link that is on the host.
-    pub(crate) fn restore(&self, node: &Node, link: &Link) -> Result<(), Error> {
+    pub(crate) fn restore(&self, node: &Node, owner: &Attachment, link: &Link) -> Result<(), Error> {
         let links = node.links()?;
         if let Some(settings) = &self.settings {
             settings.remove_programs(node, link)?;
         }
-        let link = self.restore_link(links, link)?;
+        let link = self.restore_link(node, owner, link)?;
         if let Some(settings) = &self.settings {
             settings.restore(node, &link)?;
         }
@@ -76,7 +79,8 @@ impl HostLinkState {
     }
 
     /// Restores everything except the settings. The link is down afterwards if anything was changed.
-    fn restore_link(&self, links: &Handle, link: &Link) -> Result<Link, Error> {
+    fn restore_link(&self, node: &Node, owner: &Attachment, link: &Link) -> Result<Link, Error> {
+        let links = node.links()?;
         // It had no permanent addresses, or ADD would have refused it. A network manager may have added some since.
         let addresses = links.permanent_addresses(link.index)?;
         if addresses.is_empty() && self.matches(link) {
@@ -88,7 +92,7 @@ impl HostLinkState {
         for address in addresses {
             links.remove_address(link.index, address)?;
         }
-        self.restore_names(links, link)?;
+        self.restore_names(node, owner, link)?;
         if let Some(mtu) = self.mtu.filter(|mtu| *mtu != link.mtu) {
             retry_while_busy(|| links.set_mtu(link.index, mtu))?;
         }
@@ -140,13 +144,14 @@ impl HostLinkState {
     }
 
     /// Restores name and altnames. An altname conflicts with a name, so altnames are removed first and added last.
-    fn restore_names(&self, links: &Handle, link: &Link) -> Result<(), Error> {
+    fn restore_names(&self, node: &Node, owner: &Attachment, link: &Link) -> Result<(), Error> {
+        let links = node.links()?;
         let is_own_altname = link.altnames.iter().any(|altname| altname == self.name.as_str());
         let other_altnames = !self.has_altnames_of(link);
         if (is_own_altname || other_altnames) && !link.altnames.is_empty() {
             links.remove_altnames(link.index)?;
         }
-        self.rename(links, link)?;
+        self.rename(node, owner, link)?;
         for altname in self.altnames.iter().flatten().filter(|_| is_own_altname || other_altnames) {
             // Another link may have the name by now, and keeps it.
             let _ = links.add_altname(link.index, altname);
@@ -155,16 +160,42 @@ impl HostLinkState {
     }
 
     /// Renames the link. If the name is taken, the link keeps its current one, and DEL succeeds anyway.
-    fn rename(&self, links: &Handle, link: &Link) -> Result<(), Error> {
+    ///
+    /// The kernel gives an IPoIB link that it creates the lowest free name, `ib1`, which may be the former one of another VF
+    /// that is returning too. So the link gives up that name first, and then waits for its own.
+    fn rename(&self, node: &Node, owner: &Attachment, link: &Link) -> Result<(), Error> {
         if link.name == self.name.as_str() {
             return Ok(());
         }
-        match links.rename(link.index, &self.name) {
-            Err(error) if error.is_exists() => {
-                warn!(link = %link.name, former = %self.name, "the former name is taken; the link keeps this one");
-                Ok(())
+        let links = node.links()?;
+        let deadline = node.budget.until("the former name of a VF's link", NAME_TIMEOUT);
+        let mut gave_up_name = false;
+        loop {
+            match links.rename(link.index, &self.name) {
+                Err(error) if error.is_exists() => {}
+                renamed => return Ok(renamed?),
             }
-            renamed => Ok(renamed?),
+            if deadline.has_passed() || !self.is_name_of_moving_vf(node, owner)? {
+                warn!(link = %link.name, former = %self.name, "the former name is taken; the link keeps this one");
+                if gave_up_name && let Ok(current) = link.name.parse() {
+                    let _ = links.rename(link.index, &current);
+                }
+                return Ok(());
+            }
+            if !gave_up_name && let Ok(temporary) = format!("dev{}", link.index).parse() {
+                gave_up_name = links.rename(link.index, &temporary).is_ok();
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Whether the link that has the former name is on the host only until another call has moved or renamed it.
+    fn is_name_of_moving_vf(&self, node: &Node, owner: &Attachment) -> Result<bool, Error> {
+        let holder = node.links()?.find_link_called(&self.name)?;
+        match holder.map(|link| link.device.and_then(|device| device.parse().ok())) {
+            None => Ok(true), // it has just been renamed
+            Some(None) => Ok(false),
+            Some(Some(vf)) => is_claimed_by_other(node, vf, owner),
         }
     }
 }
@@ -181,7 +212,7 @@ fn is_writable(name: &str) -> bool {
 ///
 /// # Errors
 /// If the link does not have the address in time.
-pub(crate) fn set_mac(links: &Handle, index: u32, mac: MacAddr) -> Result<(), Error> {
+pub fn set_mac(links: &Handle, index: u32, mac: MacAddr) -> Result<(), Error> {
     let budget = Budget::of_call();
     let deadline = budget.until("the address of a VF", SET_MAC_TIMEOUT);
     let mut cycled = false;
@@ -207,7 +238,7 @@ pub(crate) fn set_mac(links: &Handle, index: u32, mac: MacAddr) -> Result<(), Er
         }
         if deadline.has_passed() {
             let is = link.mac.map(|mac| mac.to_string()).unwrap_or_default();
-            return Err(SriovError::MacRefused { link: link.name, is, wanted: mac, source: refused }.into());
+            return Err(VfError::MacRefused { link: link.name, is, wanted: mac, source: refused }.into());
         }
         thread::sleep(Duration::from_millis(20));
     }
@@ -220,6 +251,7 @@ fn set_up(links: &Handle, index: u32, up: bool) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use nix::sched::{CloneFlags, unshare};
+    use state::StateDir;
 
     use super::*;
 
@@ -228,7 +260,9 @@ mod tests {
         let node = thread::spawn(|| {
             #[expect(clippy::disallowed_methods, reason = "the thread ends there")]
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
-            let links = Handle::open().unwrap();
+            let node = Node::new(StateDir::at("/nonexistent"), Vec::new(), None);
+            let links = node.links().unwrap();
+            let owner = Attachment { container_id: "a".parse().unwrap(), ifname: "net1".parse().unwrap() };
             let lo = links.link(&"lo".parse().unwrap()).unwrap();
             let state = HostLinkState::from_go_state("lo".parse().unwrap(), None, Some(lo.mtu));
             links.set_up(lo.index, true).unwrap();
@@ -236,7 +270,7 @@ mod tests {
             for address in ["10.0.0.1/24", "10.0.0.2/24", "fd00::5/64"] {
                 links.add_address(lo.index, address.parse().unwrap()).unwrap();
             }
-            state.restore_link(&links, &links.link_by_index(lo.index).unwrap()).unwrap();
+            state.restore_link(&node, &owner, &links.link_by_index(lo.index).unwrap()).unwrap();
             assert!(links.addresses(lo.index).unwrap().is_empty());
             assert!(!links.link_by_index(lo.index).unwrap().up);
         });

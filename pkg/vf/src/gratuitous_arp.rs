@@ -22,7 +22,7 @@ const ANNOUNCE_CARRIER_TIMEOUT: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// If the pod's namespace or links cannot be read. A failed announcement is only logged.
-pub(crate) fn announce(pod: &PodNetns, link: &Link, result: &AddResult) -> Result<(), Error> {
+pub fn announce(pod: &PodNetns, link: &Link, result: &AddResult) -> Result<(), Error> {
     let ips = result.ips.iter().filter_map(|ip| match ip.address {
         IpNetwork::V4(ip) => Some(ip),
         IpNetwork::V6(_) => None,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sysfs::NapiSettings;
 use tracing::warn;
 
-use crate::error::SriovError;
+use crate::error::VfError;
 
 /// Settings of a VF's link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ impl VfLinkSettings {
     pub(crate) fn remove_programs(&self, node: &Node, link: &Link) -> Result<(), Error> {
         match node.links()?.remove_programs(link.index, &link.settings, &self.link) {
             Err(rtnl::Error::Netlink(error)) if error.errno() == Some(Errno::EBUSY) => {
-                Err(SriovError::ProgramHeld(link.name.clone()).into())
+                Err(VfError::ProgramHeld(link.name.clone()).into())
             }
             removed => Ok(removed?),
         }

@@ -1,0 +1,146 @@
+//! The errors of VFs, besides those that all plugins have.
+
+use std::{path::PathBuf, time::Duration};
+
+use identifiers::{InvalidLinkName, MacAddr, PciAddress, VfIndex};
+use plugin_runtime::{Condition, PluginError};
+
+/// A VF cannot be moved to a pod or returned to the host, or CHECK found a difference.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum VfError {
+    /// CHECK: the link has another MAC address.
+    #[error("link {name} has the MAC address {is}, expected {was} as set by ADD")]
+    OtherMac { name: String, is: String, was: String },
+    /// CHECK: a setting of the VF has another value.
+    #[error("VF {vf}: {key}: expected {set} as set by ADD, got {now}")]
+    OtherSetting { vf: PciAddress, key: &'static str, set: String, now: String },
+    /// CHECK: the pod's network namespace does not exist any more.
+    #[error("the network namespace {} is gone", .0.display())]
+    NamespaceGone(PathBuf),
+    /// CHECK: the pod renamed the link.
+    #[error("the link of VF {vf} was renamed from {ifname} to {name}")]
+    Renamed { vf: PciAddress, name: String, ifname: String },
+    /// CHECK: the link is not in the pod.
+    #[error("the link of VF {0} is not in the pod any more")]
+    Gone(PciAddress),
+    /// The node itself uses the VF.
+    #[error("VF {vf} is in use by the node: its link {link} {used}")]
+    NodeUsesIt { vf: PciAddress, link: String, used: String },
+    /// The VF's link is IP over InfiniBand.
+    #[error(
+        "VF {vf} is an InfiniBand VF: its link {link} has hardware type {}, and sriov is for Ethernet, {}",
+        rtnl::INFINIBAND,
+        rtnl::ETHERNET
+    )]
+    IsInfiniBand { vf: PciAddress, link: String },
+    /// The VF's link is not IP over InfiniBand.
+    #[error(
+        "VF {vf} is not an InfiniBand VF: its link {link} has hardware type {hardware}, expected {} (Ethernet has {})",
+        rtnl::INFINIBAND,
+        rtnl::ETHERNET
+    )]
+    IsEthernet { vf: PciAddress, link: String, hardware: u16 },
+    /// The PF's driver does not support a setting.
+    #[error("{key}: the driver {driver} of PF {pf} does not support it for VF {vf}")]
+    UnsupportedSetting {
+        key: &'static str,
+        driver: String,
+        pf: String,
+        vf: PciAddress,
+        source: plugin_runtime::Error,
+    },
+    /// The PF does not list the VF.
+    #[error("PF {pf} does not report the settings of its VF {index}")]
+    NoSettings { pf: String, index: VfIndex },
+    /// The VF's link is not on the host.
+    #[error("the VF {vf} does not have a interface name or a dpdk driver: it is bound to {driver}")]
+    NoLink { vf: PciAddress, driver: String },
+    /// The VF has no driver.
+    #[error("the VF {0} does not have a interface name or a dpdk driver: no driver is bound to it")]
+    NoDriver(PciAddress),
+    /// The driver did not set a MAC address in time.
+    #[error("mac: effective mac address is different from requested one: {link} has {is}, not {wanted}")]
+    MacRefused { link: String, is: String, wanted: MacAddr, source: Option<rtnl::Error> },
+    /// The link did not return from a namespace that was deleted.
+    #[error(
+        "VF {vf} did not return to the host within {waited:?}: its network device is not in a known namespace"
+    )]
+    NotReturned { vf: PciAddress, waited: Duration },
+    /// The pod adds names all the time.
+    #[error("VF {0}: the pod adds names faster than they can be removed")]
+    RenamedFaster(PciAddress),
+    /// An XDP program of the pod cannot be removed from the link.
+    #[error("{0}: a running process holds an XDP program of the pod on this link")]
+    ProgramHeld(String),
+    /// A link name is not valid.
+    #[error("VF {vf}: {source}")]
+    Nameless { vf: PciAddress, source: InvalidLinkName },
+}
+
+impl PluginError for VfError {
+    fn condition(&self) -> Condition {
+        match self {
+            Self::OtherMac { .. }
+            | Self::OtherSetting { .. }
+            | Self::NamespaceGone(_)
+            | Self::Renamed { .. }
+            | Self::Gone(_) => Condition::Changed,
+            Self::NodeUsesIt { .. } => Condition::InUse,
+            Self::IsInfiniBand { .. } | Self::IsEthernet { .. } | Self::UnsupportedSetting { .. } => {
+                Condition::UnsupportedField
+            }
+            Self::NoSettings { .. }
+            | Self::NoLink { .. }
+            | Self::NoDriver(_)
+            | Self::MacRefused { .. }
+            | Self::NotReturned { .. }
+            | Self::RenamedFaster(_)
+            | Self::ProgramHeld(_) => Condition::TryAgain,
+            Self::Nameless { .. } => Condition::Internal,
+        }
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::UnsupportedSetting { key, source, .. } => {
+                format!("remove {key} from the configuration, or use another card; kernel error: {source}")
+            }
+            Self::NoDriver(vf) => {
+                format!(
+                    "bind a driver with `echo {vf} > /sys/bus/pci/drivers_probe`; then the VF can be attached"
+                )
+            }
+            Self::MacRefused { source: Some(source), .. } => source.to_string(),
+            other => other.remedy().into(),
+        }
+    }
+}
+
+impl VfError {
+    fn remedy(&self) -> &'static str {
+        match self {
+            Self::NodeUsesIt { .. } => "use the VF for pods or for the node, not for both",
+            Self::IsInfiniBand { .. } => {
+                "use the plugin ib-sriov for it, without rdma after it: the link belongs to the VF's RDMA device and is \
+                 deleted when that moves; a card in Ethernet mode (LINK_TYPE_P1=2, by mlxconfig) has VFs for sriov"
+            }
+            Self::IsEthernet { .. } => {
+                "use the plugin sriov for it; a card in InfiniBand mode (LINK_TYPE_P1=1, by mlxconfig) has VFs for ib-sriov"
+            }
+            Self::NoSettings { .. } => "check whether sriov_numvfs was changed",
+            Self::NoLink { .. } => {
+                "its network device is in another network namespace, or its driver failed; \
+                 `silkrail pods` shows the pod that has it"
+            }
+            Self::NotReturned { .. } => {
+                "a process may still hold the pod's network namespace open; rebinding the VF's driver returns the device"
+            }
+            Self::RenamedFaster(_) => "end the pod's processes",
+            Self::ProgramHeld(_) => {
+                "end the pod's processes and those that got the program from them; `silkrail recover` rebinds the VF's \
+                 driver, which removes the program too"
+            }
+            _ => "",
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The changes that an ADD makes on the node.
+#![warn(clippy::wildcard_enum_match_arm)]
+
+use std::fmt;
+
+use exclusive_rdma::RdmaChange;
+use plugin_runtime::{Error, Node, delegate::DelegateAdd, pod_map_entry::PodMapWrite};
+use pod_routing::RailRules;
+use serde::{Deserialize, Serialize};
+use state::claim::DeviceClaim;
+use vf::{DeviceInfoWrite, LinkMove, VfConfigured};
+
+use crate::guids::VfGuids;
+
+/// A change on the node, as the journal records it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Change {
+    /// The VF was claimed.
+    Claim(DeviceClaim),
+    /// The IPAM plugin assigned addresses.
+    Delegated(DelegateAdd),
+    /// The VF's IPoIB link was moved to the pod. It is recorded before the next two, so that it is reverted after them:
+    /// both of them create another link on the host, which gets the name and the state of the former one.
+    Move(LinkMove),
+    /// The VF was configured through its PF.
+    Configured(VfConfigured),
+    /// The VF got other GUIDs.
+    Guids(VfGuids),
+    /// A change that gives the pod the VF's RDMA device.
+    Rdma(RdmaChange),
+    /// The rules of a rail were added in the pod.
+    Rules(RailRules),
+    /// The device information file was written.
+    DeviceInfo(DeviceInfoWrite),
+    /// An entry was written to the pod map.
+    Published(PodMapWrite),
+}
+
+impl From<DeviceClaim> for Change {
+    fn from(claim: DeviceClaim) -> Self {
+        Self::Claim(claim)
+    }
+}
+
+impl From<DelegateAdd> for Change {
+    fn from(call: DelegateAdd) -> Self {
+        Self::Delegated(call)
+    }
+}
+
+impl From<RdmaChange> for Change {
+    fn from(change: RdmaChange) -> Self {
+        Self::Rdma(change)
+    }
+}
+
+impl From<PodMapWrite> for Change {
+    fn from(entry: PodMapWrite) -> Self {
+        Self::Published(entry)
+    }
+}
+
+impl From<DeviceInfoWrite> for Change {
+    fn from(file: DeviceInfoWrite) -> Self {
+        Self::DeviceInfo(file)
+    }
+}
+
+impl From<RailRules> for Change {
+    fn from(rules: RailRules) -> Self {
+        Self::Rules(rules)
+    }
+}
+
+impl journal::Change for Change {
+    type Node = Node;
+    type Error = Error;
+
+    fn revert(&self, node: &Node) -> Result<(), Error> {
+        match self {
+            Self::Claim(claim) => Ok(claim.revert(&node.state, node.claims_lock().at())?),
+            Self::Delegated(call) => call.revert(node),
+            Self::Move(link_move) => link_move.revert(node),
+            Self::Configured(settings) => settings.revert(node),
+            Self::Guids(guids) => guids.revert(node),
+            Self::Rdma(change) => change.revert(node),
+            Self::Rules(rules) => rules.revert(),
+            Self::DeviceInfo(file) => file.revert(),
+            Self::Published(entry) => entry.revert(node),
+        }
+    }
+
+    fn verify(&self, node: &Node) -> Result<(), Error> {
+        match self {
+            Self::Claim(claim) => Ok(claim.verify(&node.state, node.claims_lock().at())?),
+            Self::Move(link_move) => link_move.verify(),
+            Self::Configured(settings) => settings.verify(node),
+            Self::Guids(guids) => guids.verify(node),
+            Self::Rdma(change) => change.verify(node),
+            Self::Rules(rules) => rules.verify(),
+            // The IPAM plugin has a CHECK of its own; the pod's network does not depend on the pod map.
+            Self::Delegated(_) | Self::DeviceInfo(_) | Self::Published(_) => Ok(()),
+        }
+    }
+
+    fn step(&self) -> &'static str {
+        match self {
+            Self::Claim(_) => "claim",
+            Self::Delegated(_) => "ipam",
+            Self::Move(_) => "move",
+            Self::Configured(_) => "configure",
+            Self::Guids(_) => "guids",
+            Self::Rdma(change) => change.step(),
+            Self::Rules(_) => "rules",
+            Self::DeviceInfo(_) => "deviceinfo",
+            Self::Published(_) => "podmap",
+        }
+    }
+
+    fn survives_reboot(&self) -> bool {
+        match self {
+            Self::Claim(_) | Self::Delegated(_) | Self::DeviceInfo(_) | Self::Published(_) => true,
+            Self::Move(_) | Self::Configured(_) | Self::Guids(_) | Self::Rules(_) => false,
+            Self::Rdma(change) => change.survives_reboot(),
+        }
+    }
+
+    fn revert_last(&self) -> bool {
+        // The VF and the pod's addresses must stay claimed until all other changes are reverted.
+        match self {
+            Self::Claim(_) | Self::Delegated(_) => true,
+            Self::Rdma(change) => change.revert_last(),
+            Self::Move(_)
+            | Self::Configured(_)
+            | Self::Guids(_)
+            | Self::Rules(_)
+            | Self::DeviceInfo(_)
+            | Self::Published(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Claim(claim) => claim.fmt(f),
+            Self::Delegated(call) => call.fmt(f),
+            Self::Move(link_move) => link_move.fmt(f),
+            Self::Configured(settings) => settings.fmt(f),
+            Self::Guids(guids) => guids.fmt(f),
+            Self::Rdma(change) => change.fmt(f),
+            Self::Rules(rules) => rules.fmt(f),
+            Self::DeviceInfo(file) => file.fmt(f),
+            Self::Published(entry) => entry.fmt(f),
+        }
+    }
+}
