@@ -39,7 +39,7 @@ pub fn object(name: &str, kind: &str) -> Value {
 }
 
 /// The configuration of a network.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct NetworkConf {
     /// Path of the file.
     pub path: PathBuf,
@@ -83,6 +83,29 @@ pub fn networks() -> Vec<NetworkConf> {
         NetworkConf { path, network }
     };
     lists.chain(nads).map(parse).collect()
+}
+
+/// Returns the examples of the plugins' pages, `plugins/*/*/README.md`: their JSON blocks.
+///
+/// # Panics
+/// If one is not JSON, or a page has none.
+pub fn page_examples() -> Vec<NetworkConf> {
+    let plugins = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins");
+    let mut pages = Vec::new();
+    collect(&plugins, &["README.md"], &mut pages);
+    pages.sort();
+    let blocks = |path: PathBuf| {
+        let text = fs::read_to_string(&path).unwrap();
+        let blocks: Vec<_> =
+            text.split("```json\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+        assert!(!blocks.is_empty(), "{}", path.display());
+        let networks: Vec<Value> =
+            blocks.into_iter().map(|block| serde_json::from_str(block).unwrap()).collect();
+        networks.into_iter().map(move |network| NetworkConf { path: path.clone(), network })
+    };
+    let examples: Vec<_> = pages.into_iter().flat_map(blocks).collect();
+    assert!(examples.len() >= 7, "{examples:?}");
+    examples
 }
 
 /// Returns the text of `spec.config`.

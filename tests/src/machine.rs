@@ -73,7 +73,7 @@ impl LabMachine {
     }
 
     /// Returns the machine in this mode, with any number of VFs.
-    fn without_vf_check(mode: &str) -> Self {
+    pub(crate) fn without_vf_check(mode: &str) -> Self {
         assert!(std::env::var_os("SILKRAIL_LAB").is_some(), "these tests need the lab: run hack/test lab");
         let one = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let node = TestNode::of_this_machine();

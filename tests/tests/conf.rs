@@ -106,13 +106,16 @@ fn every_plugin_of_every_network_accepts_its_configuration() {
                 call.with("deviceID", &json!("0000:00:00.0")).add().error(8);
             }
             match name.as_str() {
-                // rdma needs no configuration, but a node with RDMA.
-                "rdma" if !Path::new("/sys/class/infiniband").exists() => {
+                // rdma needs no configuration, but a node with RDMA; ib-sriov needs one to move RDMA devices.
+                "rdma" | "ib-sriov" if !Path::new("/sys/class/infiniband").exists() => {
                     call.status().error(50).says(&["no RDMA"]);
                 }
                 // sriov reads the configuration first, and then searches for VFs.
                 "sriov" if !has_vf() => {
                     call.status().error(50).says(&["no VF exists"]);
+                }
+                "ipoib" => {
+                    call.status().error(50).says(&["not of type ipoib"]);
                 }
                 _ => call.status().done(),
             }

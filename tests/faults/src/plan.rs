@@ -39,10 +39,20 @@ pub(crate) enum PluginName {
     Ipvlan,
     Sriov,
     Rdma,
+    IbSriov,
+    Ipoib,
 }
 
 impl PluginName {
-    const ALL: [Self; 5] = [Self::Macvlan, Self::SilkrailIpam, Self::Ipvlan, Self::Sriov, Self::Rdma];
+    const ALL: [Self; 7] = [
+        Self::Macvlan,
+        Self::SilkrailIpam,
+        Self::Ipvlan,
+        Self::Sriov,
+        Self::Rdma,
+        Self::IbSriov,
+        Self::Ipoib,
+    ];
 
     /// The name of its executable, e.g. `silkrail-ipam`.
     pub(crate) fn name(self) -> &'static str {
@@ -52,6 +62,8 @@ impl PluginName {
             Self::Ipvlan => "ipvlan",
             Self::Sriov => "sriov",
             Self::Rdma => "rdma",
+            Self::IbSriov => "ib-sriov",
+            Self::Ipoib => "ipoib",
         }
     }
 
@@ -59,7 +71,7 @@ impl PluginName {
     fn place(self) -> CampaignEnv {
         match self {
             Self::Macvlan | Self::SilkrailIpam => CampaignEnv::Netns,
-            Self::Ipvlan | Self::Sriov | Self::Rdma => CampaignEnv::Lab,
+            Self::Ipvlan | Self::Sriov | Self::Rdma | Self::IbSriov | Self::Ipoib => CampaignEnv::Lab,
         }
     }
 }

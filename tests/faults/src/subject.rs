@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use silkrail_tests::{
     chain::Chain,
+    infiniband::{self, InfinibandMachine},
     machine::{LabMachine, LabVf},
     rail::{RailNode, ipam},
 };
@@ -27,6 +28,7 @@ pub(crate) struct PluginUnderTest {
 enum PodLocation {
     Rail(RailNode),
     Machine(LabMachine),
+    Infiniband(InfinibandMachine),
 }
 
 impl PodLocation {
@@ -34,6 +36,7 @@ impl PodLocation {
         match self {
             Self::Rail(rail) => &rail.node,
             Self::Machine(machine) => &machine.node,
+            Self::Infiniband(lab) => &lab.machine.node,
         }
     }
 }
@@ -55,6 +58,8 @@ impl PluginUnderTest {
             PluginName::Ipvlan => Self::on_pf(),
             PluginName::Sriov => Self::in_chain(json!({"vlan": 321, "trust": "on", "mtu": 1400}), false),
             PluginName::Rdma => Self::in_chain(json!({}), true),
+            PluginName::IbSriov => Self::on_infiniband_vf(),
+            PluginName::Ipoib => Self::on_infiniband_port(),
         }
     }
 
@@ -81,6 +86,23 @@ impl PluginUnderTest {
         let (sriov, rdma) = (chain.sriov().clone(), chain.rdma().clone());
         let (call, earlier) = if last { (rdma, Some(sriov)) } else { (sriov, None) };
         Self { location: PodLocation::Machine(machine), pod: Some(pod), call, earlier, device: true }
+    }
+
+    fn on_infiniband_vf() -> Self {
+        let lab = InfinibandMachine::exclusive();
+        let conf = json!({
+            "rdmaIsolation": true, "link_state": "enable", "runtimeConfig": {"infinibandGUID": "02:00:00:00:00:00:ab:cd"},
+        });
+        let pod = lab.machine.node.pod(POD);
+        let call = lab.plugin("ib-sriov", &infiniband::settings(&lab.vf(1), &conf)).pod(&pod);
+        Self { location: PodLocation::Infiniband(lab), pod: Some(pod), call, earlier: None, device: true }
+    }
+
+    fn on_infiniband_port() -> Self {
+        let lab = InfinibandMachine::shared();
+        let pod = lab.machine.node.pod(POD);
+        let call = lab.plugin("ipoib", &json!({"master": lab.pf_link(), "mtu": 2044})).pod(&pod);
+        Self { location: PodLocation::Infiniband(lab), pod: Some(pod), call, earlier: None, device: false }
     }
 
     /// The node that snapshots are taken of.

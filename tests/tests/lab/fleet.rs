@@ -155,7 +155,8 @@ fn invariant_11_fourteen_concurrent_attachments_keep_all_device_numbers() {
     let before = machine.char_devices();
     assert!(before.values().all(|nodes| nodes.len() == 2), "each has a uverbs and a umad device: {before:?}");
     let kinds = [LostNamespaces::None, LostNamespaces::All, LostNamespaces::Half];
-    for round in 0..10 {
+    // Every combination of the two.
+    for round in 0..6 {
         let (rdma_first, gone) = (round % 2 == 0, kinds[round % kinds.len()]);
         let pods = attach(&machine);
         check_devices_of_each(&machine, &pods);

@@ -186,3 +186,30 @@ fn an_altname_in_the_pod_equal_to_the_interface_name_is_refused() {
     call(&machine, &vf, &pod).add().error(102).says(&["net1", "already exists", "altname of cluster0"]);
     machine.node.snapshot().assert_is(&before);
 }
+
+/// A link has its name on the host as an altname after a rename by udev, which keeps the former name so.
+#[test]
+fn case_096_the_altnames_of_a_vf_are_removed_by_add_and_back_after_del() {
+    let machine = LabMachine::exclusive();
+    let vf = machine.vf("eth0", 0);
+    let former = vf.link.clone();
+    machine.node.run_ip(&format!("link set {former} down"));
+    machine.node.run_ip(&format!("link set {former} name renamed0"));
+    machine.node.run_ip(&format!("link property add dev renamed0 altname {former}"));
+    let before = machine.node.snapshot();
+    // A link of the pod may have the name or the altname of the VF on the host.
+    for name_in_pod in [None, Some(&*former), Some("renamed0")] {
+        let pod = machine.node.pod("a");
+        if let Some(name) = name_in_pod {
+            pod.run_ip(&format!("link add {name} type dummy"));
+        }
+        let call = call(&machine, &vf, &pod);
+        call.add().ok();
+        assert_eq!(pod.link("net1").unwrap()["altnames"], Value::Null);
+        call.del().done();
+        drop(pod);
+        machine.node.snapshot().assert_is(&before);
+    }
+    machine.node.run_ip(&format!("link property del dev renamed0 altname {former}"));
+    machine.node.run_ip(&format!("link set renamed0 name {former}"));
+}

@@ -1,21 +1,22 @@
-//! The example networks of `conf/`, attached to a pod that already has a cluster network.
+//! The example networks of `conf/` and of the plugins' pages, attached to a pod that already has a cluster network.
 
 use serde_json::{Value, json};
 use testkit::{Call, Observe, TestPod};
 
 use silkrail_tests::{
     cluster::ClusterNetwork,
-    conf::{self, NetworkConf},
+    conf,
+    infiniband::InfinibandMachine,
     machine::{LabMachine, rdma_devices},
 };
 
-/// Returns the calls of a network's plugins, with the links and devices of this machine.
-fn calls(machine: &LabMachine, network: &Value, device: &str) -> Vec<Call> {
+/// Returns the calls of a network's plugins, with a link and a device of this machine.
+fn calls(machine: &LabMachine, network: &Value, master: &str, device: &str) -> Vec<Call> {
     let mut plugins = conf::plugins(network);
     for plugin in &mut plugins {
         match plugin["type"].as_str().unwrap() {
-            "macvlan" | "ipvlan" => plugin["master"] = json!("eth0"),
-            "sriov" | "rdma" => plugin["deviceID"] = json!(device),
+            "macvlan" | "ipvlan" | "ipoib" => plugin["master"] = json!(master),
+            "sriov" | "ib-sriov" | "rdma" => plugin["deviceID"] = json!(device),
             other => panic!("an example with the plugin {other}"),
         }
         if plugin.get("ipam").is_some() {
@@ -25,12 +26,11 @@ fn calls(machine: &LabMachine, network: &Value, device: &str) -> Vec<Call> {
     plugins.iter().map(|plugin| machine.node.plugin(plugin["type"].as_str().unwrap()).conf(plugin)).collect()
 }
 
-fn is_beside_a_cluster_network(machine: &LabMachine, network: &Value) {
-    let vf = machine.vf("eth1", 2);
+fn is_beside_a_cluster_network(machine: &LabMachine, network: &Value, master: &str, device: &str) {
     let (pod, far) = (machine.node.pod("a"), machine.node.pod("far"));
     let cluster = ClusterNetwork::of(&pod, &far);
     let mut result = Value::Null;
-    let calls = calls(machine, network, &vf.pci).into_iter().map(|call| call.pod(&pod));
+    let calls = calls(machine, network, master, device).into_iter().map(|call| call.pod(&pod));
     let calls: Vec<Call> = calls.collect();
     for call in &calls {
         let call = if result.is_null() { call.clone() } else { call.with("prevResult", &result) };
@@ -49,22 +49,43 @@ fn is_beside_a_cluster_network(machine: &LabMachine, network: &Value) {
     cluster.is_alone();
 }
 
+/// Whether a network has a plugin of one of these types.
+fn has(network: &Value, types: &[&str]) -> bool {
+    conf::plugins(network).iter().any(|plugin| types.iter().any(|name| plugin["type"] == *name))
+}
+
+/// Returns the example networks of a mode, of `conf/` and of the plugins' pages: those for Ethernet, and those for InfiniBand.
+fn examples(is_shared: bool) -> (Vec<Value>, Vec<Value>) {
+    let all = [conf::networks(), conf::page_examples()].concat().into_iter().map(|example| example.network);
+    let of_mode = all.filter(|network| has(network, &["macvlan", "ipvlan", "ipoib"]) == is_shared);
+    let (infiniband, ethernet): (Vec<_>, Vec<_>) =
+        of_mode.partition(|network| has(network, &["ipoib", "ib-sriov"]));
+    assert!(!ethernet.is_empty() && !infiniband.is_empty(), "{ethernet:?} {infiniband:?}");
+    (ethernet, infiniband)
+}
+
+fn ethernet_examples(machine: &LabMachine, examples: &[Value]) {
+    let vf = machine.vf("eth1", 2);
+    examples.iter().for_each(|network| is_beside_a_cluster_network(machine, network, "eth0", &vf.pci));
+}
+
+fn infiniband_examples(lab: &InfinibandMachine, examples: &[Value]) {
+    let (pf, vf) = (lab.pf_link(), lab.vf(2));
+    examples.iter().for_each(|network| is_beside_a_cluster_network(&lab.machine, network, &pf, &vf.pci));
+}
+
 #[test]
 fn invariant_12_every_example_of_shared_mode_is_attached_and_detached_beside_a_cluster_network() {
-    let machine = LabMachine::shared();
-    let is_shared = |network: &NetworkConf| network.path.parent().unwrap().ends_with("shared");
-    let examples: Vec<_> = conf::networks().into_iter().filter(is_shared).collect();
-    assert!(examples.len() >= 4, "{examples:?}");
-    examples.iter().for_each(|example| is_beside_a_cluster_network(&machine, &example.network));
+    let (ethernet, infiniband) = examples(true);
+    ethernet_examples(&LabMachine::shared(), &ethernet);
+    infiniband_examples(&InfinibandMachine::shared(), &infiniband);
 }
 
 #[test]
 fn invariant_12_every_other_example_is_attached_and_detached_beside_a_cluster_network() {
-    let machine = LabMachine::exclusive();
-    let is_shared = |network: &NetworkConf| network.path.parent().unwrap().ends_with("shared");
-    let examples: Vec<_> = conf::networks().into_iter().filter(|network| !is_shared(network)).collect();
-    assert!(examples.len() >= 2, "{examples:?}");
-    examples.iter().for_each(|example| is_beside_a_cluster_network(&machine, &example.network));
+    let (ethernet, infiniband) = examples(false);
+    ethernet_examples(&LabMachine::exclusive(), &ethernet);
+    infiniband_examples(&InfinibandMachine::exclusive(), &infiniband);
 }
 
 /// Returns the names of a pod's links, sorted by index: some programs use the first one.

@@ -54,16 +54,42 @@ fn case_086_other_invalid_settings_are_refused_by_name() {
     let before = machine.node.snapshot();
     for (settings, expected) in [
         (json!({"link_state": "foo"}), vec!["link_state", "foo"]),
-        (json!({"spoofchk": "yes"}), vec!["spoofchk", "yes"]),
+        (json!({"spoofchk": false}), vec!["spoofchk", "false"]),
         (json!({"trust": true}), vec!["trust", "true"]),
         (json!({"min_tx_rate": -1}), vec!["min_tx_rate", "-1"]),
         (json!({"min_tx_rate": 200, "max_tx_rate": 100}), vec!["min_tx_rate 200", "max_tx_rate 100"]),
         (json!({"mac": "zz"}), vec!["invalid args", "zz"]),
         (json!({"mac": "01:00:5e:00:00:01"}), vec!["mac", "01:00:5e:00:00:01"]),
-        (json!({"mtu": 9001}), vec!["invalid MTU 9001", "PF MTU(1500)"]),
+        (json!({"mtu": -1}), vec!["mtu", "-1"]),
     ] {
         call(&machine, &vf, &pod, settings).add().error(7).says(&expected);
     }
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn values_that_the_go_plugin_accepts_are_accepted_with_a_warning() {
+    let machine = LabMachine::exclusive();
+    let before = machine.node.snapshot();
+    let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
+    let former = machine.vf_info(&vf);
+    for (settings, warned, spoofchk) in [
+        (json!({"spoofchk": "yes"}), r#"key="spoofchk" value="yes""#, false),
+        (json!({"spoofchk": ""}), "", former["spoofchk"] == true),
+        (json!({"trust": "enable"}), r#"key="trust" value="enable""#, former["spoofchk"] == true),
+        (json!({"mtu": 9001}), r#"mtu="9001""#, former["spoofchk"] == true),
+    ] {
+        let call = call(&machine, &vf, &pod, settings);
+        let answer = call.add();
+        let result = answer.ok();
+        assert_eq!(result["interfaces"][0]["mtu"], 1500);
+        assert!(answer.stderr.contains(warned), "{answer:?}");
+        assert_eq!(answer.stderr.contains("level=warn"), !warned.is_empty(), "{answer:?}");
+        let now = machine.vf_info(&vf);
+        assert_eq!((&now["spoofchk"], &now["trust"]), (&json!(spoofchk), &json!(false)));
+        call.del().done();
+    }
+    drop(pod);
     machine.node.snapshot().assert_is(&before);
 }
 

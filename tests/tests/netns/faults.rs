@@ -24,10 +24,11 @@ fn at_each_step(call: &Call, fault: &str, mut after: impl FnMut(usize)) {
     }
 }
 
-/// A rail with a pool of one free address: an address that one attachment keeps is not available to the next.
+/// A rail with a table and a rule, and a pool of one free address: an address that one attachment keeps is not available to
+/// the next.
 fn one_address() -> (RailNode, Call, Snapshot) {
     let rail = RailNode::new();
-    let call = rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10"])}));
+    let call = rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10"]), "rail": true}));
     let before = rail.node.snapshot();
     (rail, call, before)
 }
@@ -99,7 +100,7 @@ fn invariant_1_an_add_that_is_killed_twice_is_reverted() {
 fn invariant_1_the_address_of_a_killed_add_in_a_pod_that_ended_is_released() {
     let RailNode { mut pod, node, switch } = RailNode::new();
     let mut rail = RailNode { pod: node.pod("b"), node, switch };
-    let call = rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10"])}));
+    let call = rail.macvlan(&json!({"ipam": ipam(&["10.7.0.10"]), "rail": true}));
     for step in 1..=STEPS {
         // Each round uses the path of another pod.
         let ending = std::mem::replace(&mut pod, rail.node.pod(&format!("dying{step}")));

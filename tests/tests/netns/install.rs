@@ -15,7 +15,8 @@ use testkit::{Observe, TestNode};
 
 use crate::install_fixture::{InstallFixture, write_program};
 
-const NAMES: [&str; 6] = ["ipvlan", "macvlan", "rdma", "silkrail-ipam", "spiderpool", "sriov"];
+const NAMES: [&str; 8] =
+    ["ib-sriov", "ipoib", "ipvlan", "macvlan", "rdma", "silkrail-ipam", "spiderpool", "sriov"];
 const GO: &str = "#!/bin/sh\necho a Go plugin\n";
 
 /// Calls VERSION as a runtime does.
@@ -48,7 +49,7 @@ fn plugins_are_installed_once_and_a_second_run_touches_nothing() {
     assert!(version(&node.bin("macvlan")).unwrap());
     let before = node.files();
     let again = node.install("").ended(0);
-    assert!(again.stdout.contains("nothing to do: all 6 files are up to date"), "{again:?}");
+    assert!(again.stdout.contains("nothing to do: all 8 files are up to date"), "{again:?}");
     assert_eq!(node.files(), before);
 }
 
@@ -335,7 +336,7 @@ fn the_executable_of_spiderpool_is_replaced_on_request_only() {
     let node = InstallFixture::new();
     fs::write(node.bin("spiderpool"), GO).unwrap();
     fs::write(node.bin("macvlan"), GO).unwrap();
-    for again in ["5 of 6 files installed", "nothing to do: all other files are up to date"] {
+    for again in ["7 of 8 files installed", "nothing to do: all other files are up to date"] {
         let ran = node.install("").ended(0);
         assert!(ran.stdout.contains(again) && ran.stdout.contains("left alone"), "{}", ran.stdout);
         assert!(ran.stdout.contains("--replace spiderpool"), "{}", ran.stdout);
@@ -347,7 +348,7 @@ fn the_executable_of_spiderpool_is_replaced_on_request_only() {
     // An upgrade of Silkrail's own executable does not need the option.
     node.rebuild();
     let ran = node.install("").ended(0);
-    assert!(ran.stdout.contains("6 of 6 files installed"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("8 of 8 files installed"), "{}", ran.stdout);
     node.uninstall("").ended(0);
     assert_eq!(fs::read_to_string(node.bin("spiderpool")).unwrap(), GO);
 }

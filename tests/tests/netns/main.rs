@@ -4,10 +4,12 @@
 #![allow(clippy::print_stdout, reason = "what a failing test was about")]
 
 mod budget;
+mod call_log;
 mod check;
 mod cli_usage;
 mod cni_gc;
 mod damage;
+mod default_route;
 mod delegation;
 mod deletion;
 mod disk;
@@ -32,6 +34,7 @@ mod kernel_requests;
 mod locks;
 mod macvlan;
 mod master;
+mod multus;
 mod names;
 mod other_networks;
 mod ownership;
@@ -39,6 +42,8 @@ mod parallel;
 mod parameters;
 mod privileges;
 mod quarantine;
+mod rail_edge_cases;
+mod rails;
 mod reboot;
 mod routes;
 mod status;

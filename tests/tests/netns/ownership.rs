@@ -77,7 +77,7 @@ fn a_log_file_outside_the_log_directory_is_not_written() {
         let answer = call.add();
         answer.ok();
         assert!(answer.stderr.contains("logFile is not below /var/log/"), "{answer:?}");
-        assert!(answer.stderr.contains("attached"), "it is logged to stderr: {answer:?}");
+        assert!(answer.stderr.contains("msg=\"ADD\""), "it is logged to stderr: {answer:?}");
         call.del().done();
     }
     assert_eq!(fs::read_to_string(&protected).unwrap(), "protected");

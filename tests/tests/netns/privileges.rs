@@ -154,7 +154,7 @@ fn unknown_keys_arguments_and_variables_are_never_logged() {
         collect(call.with("cni.dev/valid-attachments", &json!([])).gc()).done();
     }
     output += &fs::read_to_string(&file).unwrap();
-    assert!(output.contains("attached") && output.contains("cniName=macvlan"), "{output}");
+    assert!(output.contains("msg=\"ADD\"") && output.contains("cniName=macvlan"), "{output}");
     assert!(!output.contains("hush"), "{output}");
 }
 

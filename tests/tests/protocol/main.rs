@@ -9,7 +9,9 @@ mod configuration;
 mod environment;
 mod golden;
 mod hostile;
+mod infiniband;
 mod netns;
+mod plugin_pages;
 mod types;
 mod verbs;
 
@@ -22,10 +24,10 @@ use testkit::{Answer, Binaries, Call};
 use silkrail_tests::machine::has_vf;
 
 /// Every plugin whose protocol is tested.
-const PLUGINS: [&str; 5] = ["macvlan", "ipvlan", "sriov", "rdma", "silkrail-ipam"];
+const PLUGINS: [&str; 7] = ["macvlan", "ipvlan", "ipoib", "sriov", "ib-sriov", "rdma", "silkrail-ipam"];
 
 /// Those that print their versions when `CNI_COMMAND` is not set; for the others that is an error.
-const WITH_ABOUT: [&str; 3] = ["macvlan", "ipvlan", "silkrail-ipam"];
+const WITH_ABOUT: [&str; 4] = ["macvlan", "ipvlan", "ipoib", "silkrail-ipam"];
 
 /// Every version, oldest first.
 const VERSIONS: [&str; 7] = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
@@ -78,10 +80,12 @@ fn valid(plugin: &str) -> Value {
 
 /// Checks by the result of STATUS that the whole configuration was accepted.
 fn assert_understood(plugin: &str, answer: &Answer) {
-    // rdma needs no key, but a node with RDMA; sriov checks for VFs last.
+    // rdma needs no key, but a node with RDMA; sriov and ib-sriov check for VFs last; ipoib refuses the Ethernet link.
     if plugin == "rdma" && !Path::new("/sys/class/infiniband").exists() {
         answer.error(50).says(&["this node has no RDMA"]);
-    } else if plugin == "sriov" && !has_vf() {
+    } else if plugin == "ipoib" {
+        answer.error(50).says(&["not of type ipoib"]);
+    } else if plugin.ends_with("sriov") && !has_vf() {
         answer.error(50).says(&["no VF exists on this node"]);
     } else {
         answer.done();

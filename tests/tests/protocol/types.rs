@@ -73,6 +73,17 @@ const SRIOV: [(&str, ExpectedType); 13] = [
     ("runtimeConfig/mac", ExpectedType::Text),
 ];
 
+const IB_SRIOV: [(&str, ExpectedType); 8] = [
+    ("deviceID", ExpectedType::Text),
+    ("link_state", ExpectedType::Text),
+    ("rdmaIsolation", ExpectedType::Flag),
+    ("ibKubernetesEnabled", ExpectedType::Flag),
+    ("vfioPciMode", ExpectedType::Flag),
+    ("runtimeConfig/infinibandGUID", ExpectedType::Text),
+    ("args/cni/guid", ExpectedType::Text),
+    ("rdma", ExpectedType::Object),
+];
+
 const IPAM: [(&str, ExpectedType); 19] = [
     ("ipam/pools", ExpectedType::Objects),
     ("ipam/pools/0/name", ExpectedType::Text),
@@ -129,6 +140,24 @@ fn sriov_names_key_and_value_of_a_wrong_type() {
 }
 
 #[test]
+fn ib_sriov_names_key_and_value_of_a_wrong_type() {
+    let fixture = ProtocolFixture::new();
+    let common = COMMON.iter().filter(|(key, _)| !key.starts_with("ipam") && *key != "dns");
+    let keys = common.chain(&IB_SRIOV).copied().collect::<Vec<_>>();
+    refuses_wrong_types("ib-sriov", &fixture.call("ib-sriov"), &keys);
+    assert!(fixture.is_untouched());
+}
+
+#[test]
+fn ipoib_names_key_and_value_of_a_wrong_type() {
+    let fixture = ProtocolFixture::new();
+    let links = LINKS.iter().filter(|(key, _)| *key != "mode");
+    let keys: Vec<_> = COMMON.iter().chain(links).copied().collect();
+    refuses_wrong_types("ipoib", &fixture.call("ipoib"), &keys);
+    assert!(fixture.is_untouched());
+}
+
+#[test]
 fn silkrail_ipam_names_key_and_value_of_a_wrong_type() {
     let fixture = ProtocolFixture::new();
     // An IPAM plugin is called with the whole configuration, and does not read these keys.
@@ -141,10 +170,12 @@ fn silkrail_ipam_names_key_and_value_of_a_wrong_type() {
 #[test]
 fn null_is_equivalent_to_an_absent_key() {
     let fixture = ProtocolFixture::new();
-    let tables: [(&str, Vec<(&str, ExpectedType)>); 4] = [
+    let tables: [(&str, Vec<(&str, ExpectedType)>); 6] = [
         ("macvlan", [&COMMON[..], &LINKS, &MACVLAN, &OBJECTS].concat()),
         ("ipvlan", [&COMMON[..], &LINKS, &IPVLAN, &OBJECTS].concat()),
+        ("ipoib", [&COMMON[..], &LINKS, &OBJECTS].concat()),
         ("sriov", [&COMMON[..], &SRIOV, &OBJECTS].concat()),
+        ("ib-sriov", [&COMMON[..], &IB_SRIOV, &OBJECTS].concat()),
         ("silkrail-ipam", [&COMMON[..], &IPAM, &OBJECTS].concat()),
     ];
     for (plugin, keys) in tables {
@@ -200,7 +231,7 @@ fn wrong_values(is: ExpectedType) -> Vec<Value> {
 /// The valid configuration with a value at a path, and with the keys that make the plugin read it.
 fn put(plugin: &str, path: &str, value: Value) -> Value {
     let mut conf = valid(plugin);
-    if plugin == "sriov" {
+    if plugin.ends_with("sriov") {
         conf["deviceID"] = json!("0000:00:00.0");
         conf["vlan"] = json!(7);
     }

@@ -10,7 +10,9 @@ use cni::{
     AddRequest, AddResult, CallIo, CallOutcome, CheckRequest, DelRequest, Error, ErrorCode, GcRequest,
     Plugin, StatusRequest, Version,
 };
+use ib_sriov_plugin::IbSriovPlugin;
 use ipam_plugin::IpamPlugin;
+use ipoib_plugin::IpoibKind;
 use ipvlan_plugin::IpvlanKind;
 use macvlan_plugin::MacvlanKind;
 use plugin_runtime::Adapter;
@@ -22,14 +24,18 @@ static IPAM: Adapter<IpamPlugin> = Adapter::without_ipam(IpamPlugin);
 static MACVLAN: Adapter<ChildLinkPlugin<MacvlanKind>> =
     Adapter::with_ipam(ChildLinkPlugin(MacvlanKind), &IPAM);
 static IPVLAN: Adapter<ChildLinkPlugin<IpvlanKind>> = Adapter::with_ipam(ChildLinkPlugin(IpvlanKind), &IPAM);
+static IPOIB: Adapter<ChildLinkPlugin<IpoibKind>> = Adapter::with_ipam(ChildLinkPlugin(IpoibKind), &IPAM);
 static SRIOV: Adapter<SriovPlugin> = Adapter::with_ipam(SriovPlugin, &IPAM);
+static IB_SRIOV: Adapter<IbSriovPlugin> = Adapter::with_ipam(IbSriovPlugin, &IPAM);
 static RDMA: Adapter<RdmaPlugin> = Adapter::without_ipam(RdmaPlugin);
 
 /// Plugins, each with the commands that change nothing.
-const PLUGINS: [(&dyn Plugin, &[&str]); 6] = [
+const PLUGINS: [(&dyn Plugin, &[&str]); 8] = [
     (&MACVLAN, &["ADD", "CHECK", "STATUS", "VERSION"]),
     (&IPVLAN, &["ADD", "CHECK", "STATUS"]),
+    (&IPOIB, &["ADD", "CHECK", "STATUS"]),
     (&SRIOV, &["ADD", "CHECK", "STATUS"]),
+    (&IB_SRIOV, &["ADD", "CHECK", "STATUS"]),
     (&RDMA, &["ADD", "CHECK", "STATUS"]),
     (&IPAM, &["STATUS"]),
     (&Idle, &["DEL", "GC", "MAKE"]),

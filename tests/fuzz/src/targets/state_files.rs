@@ -4,6 +4,7 @@ use std::{fmt::Debug, net::IpAddr};
 
 use child_link::ChildLinkPlugin;
 use cni::ConfObject;
+use ib_sriov_plugin::{GoIbSriovState, IbSriovPlugin};
 use ipam::MapHeader;
 use ipam_plugin::IpamPlugin;
 use journal::{Change, JournalContent};
@@ -19,6 +20,7 @@ use state::claim::DeviceClaim;
 pub(super) fn run(input: &[u8]) {
     journal(input, plugin_runtime::read_journal::<ChildLinkPlugin<MacvlanKind>>);
     journal(input, plugin_runtime::read_journal::<SriovPlugin>);
+    journal(input, plugin_runtime::read_journal::<IbSriovPlugin>);
     journal(input, plugin_runtime::read_journal::<RdmaPlugin>);
     journal(input, plugin_runtime::read_journal::<IpamPlugin>);
     if let Ok(claim) = serde_json::from_slice::<DeviceClaim>(input) {
@@ -57,11 +59,13 @@ fn assert_round_trip<T: Serialize + DeserializeOwned + PartialEq + Debug>(value:
 fn go_file(object: &Map<String, Value>) {
     let fields = ConfObject::new(object, "");
     let sriov = sriov_plugin::GoSriovState::of(&fields);
+    let ib_sriov = GoIbSriovState::of(&fields);
     let rdma = rdma_plugin::GoRdmaState::of(&fields);
     let upper: Map<_, _> = object.iter().map(|(k, v)| (k.to_ascii_uppercase(), v.clone())).collect();
     if upper.len() == object.len() {
         let fields = ConfObject::new(&upper, "");
         assert_eq!(sriov_plugin::GoSriovState::of(&fields), sriov);
+        assert_eq!(GoIbSriovState::of(&fields), ib_sriov);
         assert_eq!(rdma_plugin::GoRdmaState::of(&fields), rdma);
     }
 }

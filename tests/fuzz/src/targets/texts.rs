@@ -3,7 +3,9 @@
 use std::{fmt::Display, str::FromStr};
 
 use cni::{CniArgs, Operation, Version};
-use identifiers::{Attachment, ContainerId, LinkName, MacAddr, PciAddress, VlanId, VlanProto, VlanQos};
+use identifiers::{
+    Attachment, ContainerId, HardwareAddr, LinkName, MacAddr, PciAddress, VlanId, VlanProto, VlanQos,
+};
 use ipam::{IpRange, PoolName};
 use serde::{Serialize, de::DeserializeOwned};
 use sysfs::Function;
@@ -12,6 +14,7 @@ use sysfs::Function;
 pub(super) fn run(input: &[u8]) {
     let Ok(text) = str::from_utf8(input) else { return };
     parse_stored::<MacAddr>(text);
+    parse_stored::<HardwareAddr>(text);
     parse_stored::<PciAddress>(text).inspect(|pci| assert_file_name(&pci.to_string()));
     parse_stored::<Function>(text).inspect(|function| assert_file_name(&function.to_string()));
     parse_stored::<LinkName>(text).inspect(|name| assert_file_name(name.as_str()));
