@@ -51,6 +51,7 @@ pub mod machine;
 pub mod multus;
 pub mod pair;
 pub mod pki;
+pub mod process_trace;
 pub mod prometheus;
 pub mod rail;
 pub mod rail_traffic;

@@ -1,7 +1,10 @@
 //! The calls of Multus without Kubernetes: a list of delegates, each with the environment and configuration that Multus and
 //! libcni pass.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use serde_json::{Value, json};
 use testkit::{Answer, Call, TestNode, TestPod};
@@ -151,10 +154,15 @@ fn stripped(delegate: &Delegate, plugin: &Value) -> Value {
 /// # Panics
 /// If a directory cannot be read.
 pub fn state_files() -> Vec<String> {
-    let mut found = Vec::new();
-    for directory in ["attachments", "vf", "rdma", "podmap/v1"] {
-        let Ok(entries) = fs::read_dir(Path::new("/run/silkrail").join(directory)) else { continue };
-        found.extend(entries.map(|entry| entry.unwrap().path().display().to_string()));
-    }
-    found
+    let state = Path::new("/run/silkrail");
+    let claims = entries(&state.join("ipam")).into_iter().map(|boot| boot.join("claims"));
+    let attachments = ["attachments", "vf", "rdma", "podmap/v1"].map(|name| state.join(name));
+    let found = claims.chain(attachments).flat_map(|directory| entries(&directory));
+    found.map(|path| path.display().to_string()).collect()
+}
+
+/// The entries of a directory; none if there is no directory.
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    entries.map(|entry| entry.unwrap().path()).collect()
 }

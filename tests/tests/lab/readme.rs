@@ -10,7 +10,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use silkrail_tests::{cli, conf, machine::LabMachine};
+use silkrail_tests::{cli, conf, machine::LabMachine, multus::state_files};
 use testkit::{Binaries, Observe, TestPod};
 
 /// Returns a directory as `hack/build` creates it, with the executables that were built for this test.
@@ -90,8 +90,18 @@ fn call(verb: &str, network: &Value, pci: &str, pod: &TestPod) -> Value {
     result
 }
 
-/// Restores the machine's former state when it is dropped, also after a failure.
+/// Removes every file of Silkrail and all VFs; also when it is dropped, even after a failure.
 struct MachineReset;
+
+impl MachineReset {
+    /// Earlier tests have used the default state directory. Its address maps stay after DEL, as a released address is
+    /// assigned last.
+    fn new() -> Self {
+        assert_eq!(state_files(), [""; 0], "an earlier test did not detach its pods");
+        drop(Self);
+        Self
+    }
+}
 
 impl Drop for MachineReset {
     fn drop(&mut self) {
@@ -117,7 +127,7 @@ impl Drop for MachineReset {
 #[test]
 fn the_readme_commands_set_up_a_working_chain_on_an_empty_machine() {
     let machine = LabMachine::bare();
-    let _reset = MachineReset;
+    let _reset = MachineReset::new();
     for dir in [
         "/opt/cni/bin",
         "/etc/cni/net.d",

@@ -1,10 +1,11 @@
 //! Degraded operation: hung firmware, devices that are added and removed, many devices, invalid files.
 
-use std::{collections::BTreeSet, fs, process::Command, time::Instant};
+use std::{collections::BTreeSet, fs, time::Instant};
 
 use serde_json::json;
 use silkrail_tests::{
-    chain::Chain, daemon::Daemon, kube_pod::KubePod, machine::LabMachine, rxe::Rxe, scrape::Scrape,
+    chain::Chain, daemon::Daemon, kube_pod::KubePod, machine::LabMachine, process_trace::ProcessTrace,
+    rxe::Rxe, scrape::Scrape,
 };
 use testkit::{Observe, wait_until};
 
@@ -243,25 +244,17 @@ fn two_hundred_and_fifty_six_devices_are_read_without_a_subprocess() {
     let functions: Vec<_> = functions.iter().map(|entry| entry.file_name().into_string().unwrap()).collect();
     let _twins: Vec<_> = functions.iter().map(|pci| machine.simulate(pci, "twins", "15")).collect();
     wait_until("there are 256 devices", || machine.rdma_devices().len() == 256);
-    let trace = machine.node.state_dir().with_extension("trace");
-    let mut command = Command::new("strace");
-    command.args(["-f", "-e", "trace=execve,fork,vfork,clone,clone3", "-o"]).arg(&trace);
-    command.arg(silkrail_tests::daemon::executable()).args(["--state-dir"]).arg(machine.node.state_dir());
-    command.args(["--device-timeout", "60"]);
+    let trace = ProcessTrace::new();
+    let mut command = trace.command(&silkrail_tests::daemon::executable());
+    command.arg("--state-dir").arg(machine.node.state_dir()).args(["--device-timeout", "60"]);
     let daemon = Daemon::spawn(&mut command);
     let scrape = daemon.scrape();
     assert_eq!(scrape.of("rdma_device_info", &[]).len(), 256);
     assert_eq!(scrape.of("rdma_out_of_sequence_total", &[]).len(), 256);
-    drop(daemon);
-    let calls = fs::read_to_string(&trace).unwrap();
-    let others = ["CLONE_THREAD", "+++", "---", " resumed>"];
-    let started = |line: &&str| !others.iter().any(|other| line.contains(other));
-    let started: Vec<_> = calls.lines().filter(started).collect();
-    let [daemon, fork, frontend] = started[..] else { panic!("daemon and frontend: {started:?}") };
-    assert!(
-        daemon.contains("execve(") && fork.contains("VFORK") && frontend.contains("\"--frontend\""),
-        "{started:?}"
-    );
+    let programs = trace.programs();
+    let [program, frontend] = &programs[..] else { panic!("daemon and frontend: {programs:?}") };
+    assert!(program.ends_with("/silkraild") && frontend == "/proc/self/exe", "{programs:?}");
+    assert_eq!(trace.processes(), 1, "only the frontend");
 }
 
 #[test]
