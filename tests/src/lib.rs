@@ -50,6 +50,7 @@ pub mod kube_pod;
 pub mod machine;
 pub mod multus;
 pub mod pair;
+pub mod parity;
 pub mod pki;
 pub mod process_trace;
 pub mod prometheus;

@@ -132,13 +132,19 @@ impl Call {
     }
 
     /// Uses another build of the plugins.
+    #[must_use]
+    pub fn of_build(self, binaries: &Binaries) -> Self {
+        self.from_dir(binaries.dir())
+    }
+
+    /// Uses the plugins of a directory, and no others.
     ///
     /// # Panics
     /// Never: the executable has a name.
     #[must_use]
-    pub fn of_build(mut self, binaries: &Binaries) -> Self {
-        self.executable = binaries.dir().join(self.executable.file_name().unwrap());
-        self.env("CNI_PATH", binaries.dir())
+    pub fn from_dir(mut self, dir: &Path) -> Self {
+        self.executable = dir.join(self.executable.file_name().unwrap());
+        self.env("CNI_PATH", dir)
     }
 
     /// Runs the plugin by another program, such as `strace`, given by its name and first arguments.

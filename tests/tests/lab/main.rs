@@ -28,6 +28,7 @@ mod metrics;
 mod multus;
 mod names;
 mod other_networks;
+mod parity;
 mod privileges;
 mod rails;
 mod rdma;
