@@ -24,7 +24,7 @@ pub(crate) fn add<K: ChildLinkKind>(
     node: &Node,
     request: &AddRequest<'_>,
 ) -> Result<AddResult, cni::Error> {
-    let conf = ChildLinkConf::of(kind, &request.common)?;
+    let conf = ChildLinkConf::of(kind, &request.common)?.or_chained_master()?;
     conf.require_addresses(&request.common)?;
     let pod = PodNetns::open(&request.netns, request.own_netns_allowed)?;
     let parent = Parent::find(kind, node, &pod, &conf)?;

@@ -18,8 +18,10 @@ pub(crate) fn check<K: ChildLinkKind>(
     let prev =
         request.common.conf.prev_result()?.ok_or_else(|| CniError::config("required prevResult missing"))?;
     let described = described(request, &prev)?;
-    Parent::find(kind, node, &pod, &conf)?;
-
+    // The kernel deletes a link together with its parent: without a `master` to compare, the link itself is evidence.
+    if conf.settings.master.is_some() {
+        Parent::find(kind, node, &pod, &conf)?;
+    }
     let link = pod.links.find_link(&request.attachment.ifname).map_err(Error::from)?;
     let link = link.ok_or_else(|| Error::from(ChildError::Gone(request.attachment.ifname.clone())))?;
     same_link(kind, &conf, &link, described)?;

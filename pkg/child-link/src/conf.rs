@@ -24,7 +24,7 @@ pub(crate) struct ChildLinkConf<K: ChildLinkKind> {
 /// The settings that every kind has.
 #[derive(Debug, Clone)]
 pub struct ParentConf {
-    /// `master`, the parent's name; `None` means the link that has the default route.
+    /// `master`, the parent's name; `None` means that of the chain, or else the link that has the default route.
     pub master: Option<LinkName>,
     /// `mtu` in bytes; `None` means the parent's. Not yet compared with the parent's.
     pub mtu: Option<i64>,
@@ -60,7 +60,7 @@ impl<K: ChildLinkKind> ChildLinkConf<K> {
                 name.parse()
                     .map_err(|why| fields.invalid("master", "a link name", format!("{name:?} ({why})")))?,
             ),
-            None => chained.as_ref().map(only_interface).transpose()?,
+            None => None,
         };
         let settings = ParentConf {
             master,
@@ -75,6 +75,18 @@ impl<K: ChildLinkKind> ChildLinkConf<K> {
         }
         let (mode, mac, dns) = (kind.mode(common)?, kind.mac(common)?, common.conf.dns()?);
         Ok(Self { settings, mode, mac, chained, dns, routing: PodRouting::of(common)? })
+    }
+
+    /// Takes the parent of an ADD from the chain, unless the configuration has a `master`. The `prevResult` of a CHECK has
+    /// the pod's link instead.
+    ///
+    /// # Errors
+    /// If the chain does not have exactly one interface.
+    pub(crate) fn or_chained_master(mut self) -> Result<Self, Error> {
+        if let (None, Some(chained)) = (&self.settings.master, &self.chained) {
+            self.settings.master = Some(only_interface(chained)?);
+        }
+        Ok(self)
     }
 
     /// Checks, for ADD, that a link that needs addresses will get some.

@@ -7,6 +7,7 @@ use std::{
     time::{Instant, SystemTime},
 };
 
+use gc_record::GcRecord;
 use kubepods::{PodCgroup, Processes};
 use netns::{NetNs, NetNsId};
 use podmap::Entry;
@@ -94,10 +95,11 @@ impl Exporter {
         let mut errors = Vec::new();
         let mut spent = CollectorTimes::default();
         let former = self.pods.entries.clone();
-        let mut addresses = Vec::new();
+        let (mut addresses, mut gc) = (Vec::new(), None);
         if self.settings.collectors.has(Collector::Pods) {
             addresses = timed(&mut spent, Collector::Pods, || {
                 self.pods.read(&mut errors);
+                gc = self.gc_record(&mut errors);
                 self.addresses.read(&mut errors)
             });
         }
@@ -129,6 +131,7 @@ impl Exporter {
             devices,
             entries: self.pods.entries.clone(),
             addresses,
+            gc,
             outcomes,
             errors,
             cgroups,
@@ -139,6 +142,14 @@ impl Exporter {
         report.set_traffic(&self.history);
         report.exposition = self.writer.write(&report, &self.history, self.settings.spiderpool);
         report
+    }
+
+    fn gc_record(&self, errors: &mut Vec<CollectError>) -> Option<GcRecord> {
+        let below = self.settings.state_dir.strip_prefix("/").unwrap_or(&self.settings.state_dir);
+        GcRecord::read(&self.settings.root.join(below)).unwrap_or_else(|error| {
+            errors.push(CollectError::new(Collector::Pods, &error));
+            None
+        })
     }
 
     fn read_mode(&self, errors: &mut Vec<CollectError>) -> Option<NetnsMode> {

@@ -5,6 +5,7 @@ mod counters;
 mod device;
 mod family_cache;
 mod family_type;
+mod gc;
 mod health;
 mod labels;
 mod pod_labels;
@@ -43,6 +44,7 @@ impl FamilyWriter {
         counters::write(&mut families, cache, report, history, &node);
         pods::write(&mut families, report, &node);
         addresses::write(&mut families, report, &node);
+        gc::write(&mut families, report, &node);
         cache.template.reserve_like(&families);
         if spiderpool {
             spiderpool::write(&mut families, report);

@@ -9,6 +9,7 @@ use std::{
 };
 
 use exposition::Exposition;
+use gc_record::GcRecord;
 use kubepods::RdmaUsage;
 use podmap::Entry;
 use rdma::NetnsMode;
@@ -41,6 +42,8 @@ pub struct NodeSnapshot {
     pub traffic: Vec<PodTraffic>,
     /// The usage of address pools.
     pub addresses: Vec<ipam::PoolUsage>,
+    /// The runs of `silkrail gc`; `None` if there was none since the boot.
+    pub gc: Option<GcRecord>,
     /// The status of each collector that ran.
     pub outcomes: BTreeMap<Collector, CollectorStatus>,
     /// The values that could not be read.
@@ -150,6 +153,7 @@ impl NodeSnapshot {
             devices: Vec::new(),
             entries: Arc::default(),
             addresses: Vec::new(),
+            gc: None,
             pods: BTreeMap::new(),
             traffic: Vec::new(),
             outcomes: BTreeMap::new(),

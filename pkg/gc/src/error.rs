@@ -12,6 +12,9 @@ pub enum Error {
     /// A file below the state directory cannot be read or written.
     #[error(transparent)]
     State(#[from] state::Error),
+    /// The record of the runs cannot be written.
+    #[error(transparent)]
+    Record(#[from] gc_record::GcRecordError),
     /// A journal was written by a plugin that this version does not have.
     #[error("this version of Silkrail has no plugin {0:?}; use the version that attached the pod")]
     UnknownPlugin(String),

@@ -141,6 +141,26 @@ impl fmt::Display for FindingState {
     }
 }
 
+impl FindingKind {
+    /// The kinds that can be reverted.
+    pub(crate) const REVERTED: [Self; 7] =
+        [Self::Journal, Self::RdmaDevice, Self::Vf, Self::Address, Self::MapEntry, Self::Note, Self::Store];
+
+    /// The name in the record of the runs, as in JSON.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Self::Journal => "journal",
+            Self::RdmaDevice => "rdma-device",
+            Self::Vf => "vf",
+            Self::Address => "address",
+            Self::MapEntry => "map-entry",
+            Self::Note => "note",
+            Self::Store => "store",
+            Self::File => "file",
+        }
+    }
+}
+
 impl fmt::Display for FindingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

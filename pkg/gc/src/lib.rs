@@ -9,6 +9,7 @@ mod error;
 mod finding;
 mod gc_node;
 mod judge;
+mod record;
 mod revert;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ pub use self::{
     error::Error,
     finding::{FindingKind, FindingState, StaleFinding},
     gc_node::GcNode,
+    record::record,
     revert::FindPlugin,
 };
 

@@ -86,9 +86,10 @@ impl Snapshot {
         }
     }
 
-    /// Adds the files below a directory with their content, except address maps, which are derived from the claims.
+    /// Adds the files below a directory with their content, except address maps, which are derived from the claims, and the
+    /// record of `silkrail gc`, which describes its runs.
     fn list(&mut self, dir: &Path, name: &str) {
-        for (entry, path) in entries(dir) {
+        for (entry, path) in entries(dir).into_iter().filter(|(entry, _)| entry != "gc.json") {
             let name = format!("{name}/{entry}");
             if path.is_dir() && !path.is_symlink() {
                 if entry != "maps" {

@@ -60,6 +60,9 @@ impl GcArgs {
             print(&findings, out)?;
             state_dir_warning::warn_if_missing(&self.state_dir, out)?;
         }
+        if self.yes {
+            ::gc::record(&node, &findings)?;
+        }
         let left = findings.iter().any(|finding| finding.verdict == FindingState::Left);
         Ok(if left { CommandExit::Refused } else { CommandExit::Done })
     }

@@ -50,9 +50,9 @@ fn state(place: &impl Observe, link: &str) -> Value {
     let rules6 = place.ip6_batch(&["rule show"]).remove(0);
     let routes: Vec<_> =
         lists[2].iter().filter(|route| !is_automatic(&text(route, "dst"))).cloned().collect();
-    let mut links = keyed(&lists[0], |link| text(link, "ifname"));
+    let mut links = keyed(&lists[0], link_name);
     for with_addresses in &lists[1] {
-        links[text(with_addresses, "ifname")]["addresses"] = addresses(with_addresses);
+        links[link_name(with_addresses)]["addresses"] = addresses(with_addresses);
     }
     if let Some(link_settings) = links.get_mut(link) {
         link_settings["sysctl"] =
@@ -81,6 +81,13 @@ fn addresses(link: &Value) -> Value {
     let of = |info: &Value| (format!("{}/{}", text(info, "local"), info["prefixlen"]), without_random(info));
     let infos = link["addr_info"].as_array().into_iter().flatten();
     Value::Object(infos.filter(|info| !is_automatic(&text(info, "local"))).map(of).collect())
+}
+
+/// The name of a link. Go creates a link under a name of `veth` and eight random digits.
+fn link_name(link: &Value) -> String {
+    let name = text(link, "ifname");
+    let random = name.strip_prefix("veth").is_some_and(|digits| digits.len() == 8);
+    if random { "<random name>".to_owned() } else { name }
 }
 
 fn route(route: &Value) -> String {

@@ -63,6 +63,7 @@ fn case_059_in_a_chain_it_uses_the_addresses_and_interface_of_the_previous_resul
     assert_eq!(result["interfaces"][0]["name"], "net1");
     assert_eq!(result["routes"], prev["routes"]);
     assert_eq!(pod.addresses("net1"), ["10.8.0.2/24"]);
+    call.check_after(&result).done();
     call.del().done();
 }
 
@@ -96,8 +97,9 @@ fn case_062_without_a_master_the_default_route_determines_it() {
     machine.node.run_ip("address add 10.77.0.1/24 dev eth1");
     machine.node.run_ip("route add default via 10.77.0.254 dev eth1");
     let call = machine.plugin("ipvlan", &json!({})).pod(&pod);
-    call.add().ok();
+    let result = call.add().ok();
     assert_eq!(pod.link("net1").unwrap()["address"], machine.node.link("eth1").unwrap()["address"]);
+    call.check_after(&result).done();
     call.del().done();
     machine.node.run_ip("address del 10.77.0.1/24 dev eth1");
 }

@@ -23,6 +23,19 @@ fn case_039_the_default_master_is_the_link_of_the_default_route() {
 }
 
 #[test]
+fn check_needs_no_default_route_any_more() {
+    let rail = RailNode::new();
+    rail.node.run_ip("-6 route add default via fe80::1 dev rail0");
+    let call = rail.macvlan(&without_master());
+    let result = call.add().ok();
+    call.check_after(&result).done();
+    rail.node.run_ip("-6 route delete default");
+    call.check_after(&result).done();
+    rail.pod.run_ip("link delete net1");
+    call.check_after(&result).error(103);
+}
+
+#[test]
 fn case_039_an_ipv6_default_route_is_sufficient() {
     let rail = RailNode::new();
     rail.node.run_ip("-6 route add default via fe80::1 dev rail0");

@@ -11,7 +11,7 @@ use std::{
 
 use silkrail_tests::{cli, conf, daemon};
 
-use super::{CHECK, DAEMON, GOVERNOR, NODE, is_authenticated};
+use super::{CHECK, DAEMON, GC, GOVERNOR, NODE, is_authenticated};
 
 /// Empty units for the targets that the units are ordered by.
 const TARGETS: [&str; 7] = [
@@ -66,10 +66,12 @@ impl BootedSystemd {
         unit("governor.conf", &governor);
         fs::create_dir(below("units/governor-probe.service.d")).unwrap();
         unit("governor-probe.service.d/governor.conf", &without_program(&governor));
+        unit("silkrail-gc.timer", &conf::text("node/silkrail-gc.timer"));
         unit("look.service", LOOK_SERVICE);
         let probes = [
             (NODE, "node-probe"),
             (DAEMON, "daemon-probe"),
+            (GC, "gc-probe"),
             (CHECK, "check-probe"),
             (CHECK, "governor-probe"),
         ];
@@ -178,10 +180,6 @@ fn the_programs_of_the_units_work_and_have_no_other_permission() {
         !can("check-probe", "cat /etc/silkrail/check.token")
             && can("check-probe", "cat /run/credentials/check-probe.service/check.token")
     );
-    assert!(can("governor-probe", "cat /etc/silkrail/check.token"), "root reads it, see SECURITY.md");
-    for probe in ["node-probe", "daemon-probe", "check-probe", "governor-probe"] {
-        assert!(!can(probe, "unshare --user true"), "{probe}");
-    }
     // Root can write these without a capability: each would exceed the permissions of the unit.
     let kernel_files = [
         "touch /dev/x",
@@ -189,6 +187,15 @@ fn the_programs_of_the_units_work_and_have_no_other_permission() {
         "opens /proc/sysrq-trigger",
         "opens /sys/bus/pci/drivers_probe",
     ];
+    assert!(can("gc-probe", enter) && can("gc-probe", "readlink /proc/1/ns/net"));
+    assert!(can("gc-probe", "touch /run/silkrail/x") && !can("gc-probe", "touch /etc/x"), "it reverts state");
+    assert!(can("gc-probe", kernel_files[3]), "it binds VFs");
+    assert!(!can("gc-probe", "unshare --user true"));
+    assert_eq!(booted.out("gc.timer"), "active\n", "not until it is started: {}", booted.out("gc.timer.log"));
+    assert!(can("governor-probe", "cat /etc/silkrail/check.token"), "root reads it, see SECURITY.md");
+    for probe in ["node-probe", "daemon-probe", "check-probe", "governor-probe"] {
+        assert!(!can(probe, "unshare --user true"), "{probe}");
+    }
     for what in kernel_files {
         // Kernels without SysRq support have no such file.
         assert_eq!(

@@ -18,6 +18,7 @@ use testkit::wait_until;
 const NODE: &str = "node/silkrail-node.service";
 const CHECK: &str = "node/silkrail-check.service";
 const GOVERNOR: &str = "node/silkrail-check-governor.conf";
+const GC: &str = "node/silkrail-gc.service";
 const DAEMON: &str = "silkraild/silkraild.service";
 
 /// The UID and GID of `nobody`.
@@ -48,7 +49,7 @@ fn assert_exposure(unit: &Path, ceiling: u32) {
 
 #[test]
 fn no_unit_is_more_exposed_than_its_ceiling() {
-    let known = [(CHECK, 30), (DAEMON, 30), (NODE, 50)];
+    let known = [(CHECK, 30), (DAEMON, 30), (NODE, 50), (GC, 60)];
     let files: BTreeSet<PathBuf> = conf::files(&[".service"]).into_iter().collect();
     assert_eq!(files, known.iter().map(|(unit, _)| conf::path(unit)).collect(), "a new unit needs a ceiling");
     for (unit, ceiling) in known {
@@ -161,7 +162,11 @@ fn no_program_makes_a_call_that_its_unit_filters() {
     let arguments = ["apply", "--dry-run", "--state-dir", state.to_str().unwrap(), file.to_str().unwrap()];
     let trace = dir.path().join("trace");
     run(Command::new("strace").arg("-fo").arg(&trace).arg(cli::executable()).args(arguments));
-    assert_allowed(NODE, &calls(&fs::read_to_string(trace).unwrap()));
+    assert_allowed(NODE, &calls(&fs::read_to_string(&trace).unwrap()));
+
+    let arguments = ["gc", "--yes", "--state-dir", dir.path().to_str().unwrap()];
+    run(Command::new("strace").arg("-fo").arg(&trace).arg(cli::executable()).args(arguments));
+    assert_allowed(GC, &calls(&fs::read_to_string(&trace).unwrap()));
 
     let listen = "127.0.0.1:18597";
     let agent = TracedUnit::start(&cli::executable(), &["check", "serve", "--listen", listen]);
