@@ -5,14 +5,13 @@ use std::{
     path::PathBuf,
     process::{Command, Stdio},
     thread,
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use serde_json::json;
 use testkit::{FakeIpam, Observe, TestNode, TestPod, wait_until};
 
 use silkrail_tests::{
-    cli, daemon,
+    cli,
     evidence::ProcFixture,
     rail::{RailNode, ipam},
     reboot::{FORMER, age},
@@ -20,7 +19,7 @@ use silkrail_tests::{
 };
 
 /// A node whose only pod ended without a DEL.
-fn stale_node() -> (TestNode, TestPod, ProcFixture) {
+pub(crate) fn stale_node() -> (TestNode, TestPod, ProcFixture) {
     let rail = RailNode::new();
     let evidence = ProcFixture::of(&rail.node);
     rail.macvlan(&json!({})).add().ok();
@@ -385,34 +384,4 @@ fn without_any_state_there_is_nothing_to_do() {
     let stdout = evidence.gc("--yes").ended(0).stdout;
     assert!(stdout.starts_with("nothing to revert\nthere is no directory "), "{stdout}");
     assert_eq!(evidence.gc("--json").ended(0).json(), json!([]));
-}
-
-#[test]
-fn what_gc_reverted_since_the_boot_is_in_the_metrics() {
-    let (node, _switch, evidence) = stale_node();
-    let state = node.state_dir();
-    let metrics = || {
-        let state = state.to_str().unwrap();
-        let output =
-            daemon::run(&["--once", "--node-name", "n1", "--kubernetes", "off", "--state-dir", state]);
-        assert!(output.status.success(), "{output:?}");
-        let text = String::from_utf8(output.stdout).unwrap();
-        text.lines().filter(|line| line.starts_with("rdma_gc_")).map(str::to_owned).collect::<Vec<_>>()
-    };
-    evidence.gc("").ended(0);
-    assert_eq!(metrics(), [""; 0], "a dry run is no run");
-    evidence.gc("--yes").ended(0);
-    evidence.gc("--yes").ended(0);
-    let lines = metrics();
-    for line in [
-        "rdma_gc_reverted_total{node=\"n1\",kind=\"journal\"} 2",
-        "rdma_gc_reverted_total{node=\"n1\",kind=\"vf\"} 0",
-        "rdma_gc_left{node=\"n1\",kind=\"journal\"} 0",
-    ] {
-        assert!(lines.iter().any(|has| has == line), "{line} is not in {lines:#?}");
-    }
-    let last =
-        lines.iter().find_map(|line| line.strip_prefix("rdma_gc_last_run_timestamp_seconds{node=\"n1\"} "));
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
-    assert!((0.0..60.0).contains(&(now - last.unwrap().parse::<f64>().unwrap())), "{lines:#?}");
 }

@@ -18,6 +18,7 @@ mod edge_cases;
 mod faults;
 mod gc;
 mod gc_lost;
+mod gc_record;
 mod host_local;
 mod hostile;
 mod indexes;
