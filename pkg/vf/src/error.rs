@@ -2,12 +2,19 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use identifiers::{InvalidLinkName, MacAddr, PciAddress, VfIndex};
+use identifiers::{Attachment, InvalidLinkName, MacAddr, PciAddress, VfIndex};
 use plugin_runtime::{Condition, PluginError};
+use rdma::Guid;
 
 /// A VF cannot be moved to a pod or returned to the host, or CHECK found a difference.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum VfError {
+    /// CHECK: there is no journal.
+    #[error("there is no attachment {0}")]
+    NoAttachment(Attachment),
+    /// CHECK: the VF has another GUID.
+    #[error("VF {vf} has the {which} GUID {}, expected {} as set by ADD", is.in_bytes(), was.in_bytes())]
+    OtherGuid { vf: PciAddress, which: &'static str, is: Guid, was: Guid },
     /// CHECK: the link has another MAC address.
     #[error("link {name} has the MAC address {is}, expected {was} as set by ADD")]
     OtherMac { name: String, is: String, was: String },
@@ -49,6 +56,12 @@ pub(crate) enum VfError {
         vf: PciAddress,
         source: plugin_runtime::Error,
     },
+    /// The PF refused a GUID.
+    #[error("failed to add {which} guid {}: PF {pf} refused it for VF {vf}", guid.in_bytes())]
+    GuidRefused { which: &'static str, guid: Guid, pf: String, vf: PciAddress, source: plugin_runtime::Error },
+    /// The driver did not create the VF's link again.
+    #[error("VF {vf} has no link after {after}: its driver {driver} did not create one within {waited}")]
+    NoLinkAfter { vf: PciAddress, after: &'static str, driver: String, waited: String },
     /// The PF does not list the VF.
     #[error("PF {pf} does not report the settings of its VF {index}")]
     NoSettings { pf: String, index: VfIndex },
@@ -80,7 +93,9 @@ pub(crate) enum VfError {
 impl PluginError for VfError {
     fn condition(&self) -> Condition {
         match self {
-            Self::OtherMac { .. }
+            Self::NoAttachment(_)
+            | Self::OtherGuid { .. }
+            | Self::OtherMac { .. }
             | Self::OtherSetting { .. }
             | Self::NamespaceGone(_)
             | Self::Renamed { .. }
@@ -89,7 +104,9 @@ impl PluginError for VfError {
             Self::IsInfiniBand { .. } | Self::IsEthernet { .. } | Self::UnsupportedSetting { .. } => {
                 Condition::UnsupportedField
             }
-            Self::NoSettings { .. }
+            Self::GuidRefused { .. }
+            | Self::NoLinkAfter { .. }
+            | Self::NoSettings { .. }
             | Self::NoLink { .. }
             | Self::NoDriver(_)
             | Self::MacRefused { .. }
@@ -105,6 +122,7 @@ impl PluginError for VfError {
             Self::UnsupportedSetting { key, source, .. } => {
                 format!("remove {key} from the configuration, or use another card; kernel error: {source}")
             }
+            Self::GuidRefused { source, .. } => format!("kernel error: {source}"),
             Self::NoDriver(vf) => {
                 format!(
                     "bind a driver with `echo {vf} > /sys/bus/pci/drivers_probe`; then the VF can be attached"

@@ -10,7 +10,7 @@ use crate::error::VfError;
 ///
 /// # Errors
 /// The first difference, or if the result has no such interface.
-pub fn verify_link(
+pub(crate) fn verify_link(
     request: &CheckRequest<'_>,
     pod: &PodNetns,
     prev: &AddResult,

@@ -9,14 +9,15 @@ use plugin_runtime::{
 };
 use rtnl::{Link, LinkLayer, VfSetting};
 use sysfs::Function;
-use vf::{HostVf, LinkMove, VfAdd, VfConfigured, gratuitous_arp};
+use vf::{
+    Change, HostVf, LinkMove, VfAdd, VfConfigured, VfGuids, effective_port_guid, gratuitous_arp,
+    wait_for_link,
+};
 
 use crate::{
-    change::Change,
     conf::{IbSriovConf, NAME},
     error::IbSriovError,
     go_plugin,
-    guids::{VfGuids, effective_port_guid, wait_for_link},
     passthrough::{self, Passthrough},
 };
 

@@ -13,9 +13,9 @@ use rdma::Guid;
 use rtnl::VfSetting;
 use sysfs::Function;
 use tracing::info;
-use vf::{HostLinkState, LinkMove, VfConfigured, is_claimed_by_other};
+use vf::{Change, HostLinkState, LinkMove, VfConfigured, VfGuids, is_claimed_by_other};
 
-use crate::{change::Change, conf::NAME, guids::VfGuids};
+use crate::conf::NAME;
 
 /// Reverts an attachment of the Go plugin, if the Go plugin has a file of it.
 ///

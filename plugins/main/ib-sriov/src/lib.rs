@@ -1,29 +1,25 @@
 //! `ib-sriov`: moves an InfiniBand VF with its IPoIB link into the pod, and returns it to its former state.
 //!
-//! Read [`add`] first. What it has in common with sriov is in [`vf`]. Its own are the GUIDs of the VF ([`guids`]), and the
-//! order of the moves: when the VF's RDMA device moves to the pod, the kernel deletes its IPoIB link and creates another one, on
+//! Read [`add`] first. What it has in common with sriov is in [`vf`]. Its own is the order of the
+//! moves: when the VF's RDMA device moves to the pod, the kernel deletes its IPoIB link and creates another one, on
 //! the host or in the pod. On the host, it is moved then.
 
 #![forbid(unsafe_code)]
 
 mod add;
-mod change;
-mod check;
 mod conf;
 mod error;
 mod go_plugin;
-mod guids;
 mod passthrough;
 
 use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
 use identifiers::Attachment;
-use plugin_runtime::{JournaledPlugin, Node, delegate, not_available, orphan_gc};
-use state::claim::ClaimKind;
-use vf::HostVf;
+use plugin_runtime::{JournaledPlugin, Node, delegate, not_available};
+use vf::Change;
 
 pub use go_plugin::GoIbSriovState;
 
-use self::{change::Change, conf::IbSriovConf};
+use self::conf::IbSriovConf;
 
 /// The ib-sriov plugin.
 #[derive(Debug)]
@@ -48,23 +44,16 @@ impl JournaledPlugin for IbSriovPlugin {
     }
 
     fn check(&self, node: &Node, request: &CheckRequest<'_>) -> Result<(), Error> {
-        check::check(node, request)
+        let conf = IbSriovConf::of(&request.common)?;
+        vf::check(Self::NAME, node, request, &conf.routing)
     }
 
     fn gc_without_journal(&self, node: &Node, valid: &[Attachment]) -> Result<(), plugin_runtime::Error> {
-        let released = orphan_gc::release_devices(node, ClaimKind::Vf, valid);
-        released.and(orphan_gc::release_devices(node, ClaimKind::Rdma, valid))
+        vf::release_orphans(node, valid)
     }
 
     fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {
-        let device = vf::conf::device(&request.common).map_err(not_available)?;
-        if IbSriovConf::isolation(&request.common).map_err(not_available)?.is_some() {
-            exclusive_rdma::require_exclusive_mode(node).map_err(not_available)?;
-        }
-        delegate::status(request, node)?;
-        // The device plugin chooses the VF. If the configuration has none, the node must have at least one.
-        let exists =
-            device.map_or_else(|| HostVf::any_exists(node), |pci| HostVf::exists(node, pci).map(drop));
-        exists.map_err(not_available)
+        let isolation = IbSriovConf::isolation(&request.common).map_err(not_available)?;
+        vf::status(node, request, isolation.is_some())
     }
 }

@@ -11,11 +11,9 @@ use plugin_runtime::{
 use rtnl::{Link, LinkLayer};
 use sysfs::Function;
 use tracing::warn;
-use vf::{HostVf, LinkMove, VfAdd, VfConfigured, gratuitous_arp, set_mac};
+use vf::{Change, HostVf, LinkMove, SavedAdminMac, VfAdd, VfConfigured, gratuitous_arp, set_mac};
 
 use crate::{
-    admin_mac::SavedAdminMac,
-    change::Change,
     conf::{NAME, SriovConf},
     go_plugin,
     vf_settings::wanted_settings,

@@ -2,15 +2,12 @@
 
 use std::path::PathBuf;
 
-use identifiers::{Attachment, PciAddress};
+use identifiers::PciAddress;
 use plugin_runtime::{Condition, PluginError};
 
-/// An ADD or CHECK of the sriov plugin failed.
+/// An ADD of the sriov plugin failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SriovError {
-    /// CHECK: there is no journal.
-    #[error("there is no attachment {0}")]
-    NoAttachment(Attachment),
     /// A pod of the Go plugin has the VF.
     #[error("pci address {vf} is already allocated")]
     GoPluginHasIt { vf: PciAddress, netns: PathBuf },
@@ -18,19 +15,14 @@ pub(crate) enum SriovError {
 
 impl PluginError for SriovError {
     fn condition(&self) -> Condition {
-        match self {
-            Self::NoAttachment(_) => Condition::Changed,
-            Self::GoPluginHasIt { .. } => Condition::InUse,
-        }
+        Condition::InUse
     }
 
     fn details(&self) -> String {
-        match self {
-            Self::NoAttachment(_) => String::new(),
-            Self::GoPluginHasIt { netns, .. } => format!(
-                "by the Go plugin, to a pod whose network namespace {} still exists; nothing was changed",
-                netns.display()
-            ),
-        }
+        let Self::GoPluginHasIt { netns, .. } = self;
+        format!(
+            "by the Go plugin, to a pod whose network namespace {} still exists; nothing was changed",
+            netns.display()
+        )
     }
 }

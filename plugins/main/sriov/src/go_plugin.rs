@@ -11,9 +11,9 @@ use plugin_runtime::{Error, Node, attachment};
 use rtnl::{VfSetting, VfVlanTag};
 use sysfs::Function;
 use tracing::info;
-use vf::{HostLinkState, LinkMove, VfConfigured, is_claimed_by_other};
+use vf::{Change, HostLinkState, LinkMove, SavedAdminMac, VfConfigured, is_claimed_by_other};
 
-use crate::{admin_mac::SavedAdminMac, change::Change, conf::NAME, error::SriovError};
+use crate::{conf::NAME, error::SriovError};
 
 /// Reverts an attachment of the Go plugin, if the Go plugin has a file of it.
 ///

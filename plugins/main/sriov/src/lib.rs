@@ -6,9 +6,6 @@
 #![forbid(unsafe_code)]
 
 mod add;
-mod admin_mac;
-mod change;
-mod check;
 mod conf;
 mod error;
 mod go_plugin;
@@ -16,13 +13,12 @@ mod vf_settings;
 
 use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
 use identifiers::Attachment;
-use plugin_runtime::{JournaledPlugin, Node, delegate, not_available, orphan_gc};
-use state::claim::ClaimKind;
-use vf::HostVf;
+use plugin_runtime::{JournaledPlugin, Node, delegate, not_available};
+use vf::Change;
 
 pub use go_plugin::GoSriovState;
 
-use self::{change::Change, conf::SriovConf};
+use self::conf::SriovConf;
 
 /// The sriov plugin.
 #[derive(Debug)]
@@ -47,23 +43,16 @@ impl JournaledPlugin for SriovPlugin {
     }
 
     fn check(&self, node: &Node, request: &CheckRequest<'_>) -> Result<(), Error> {
-        check::check(node, request)
+        let conf = SriovConf::of(&request.common)?;
+        vf::check(Self::NAME, node, request, &conf.routing)
     }
 
     fn gc_without_journal(&self, node: &Node, valid: &[Attachment]) -> Result<(), plugin_runtime::Error> {
-        let released = orphan_gc::release_devices(node, ClaimKind::Vf, valid);
-        released.and(orphan_gc::release_devices(node, ClaimKind::Rdma, valid))
+        vf::release_orphans(node, valid)
     }
 
     fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {
-        let device = vf::conf::device(&request.common).map_err(not_available)?;
-        if SriovConf::isolation(&request.common).map_err(not_available)?.is_some() {
-            exclusive_rdma::require_exclusive_mode(node).map_err(not_available)?;
-        }
-        delegate::status(request, node)?;
-        // The device plugin chooses the VF. If the configuration has none, the node must have at least one.
-        let exists =
-            device.map_or_else(|| HostVf::any_exists(node), |pci| HostVf::exists(node, pci).map(drop));
-        exists.map_err(not_available)
+        let isolation = SriovConf::isolation(&request.common).map_err(not_available)?;
+        vf::status(node, request, isolation.is_some())
     }
 }

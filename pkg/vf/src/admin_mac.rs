@@ -12,7 +12,8 @@ use plugin_runtime::{Error, Node, retry_while_busy};
 use rtnl::VfSetting;
 use serde::{Deserialize, Serialize};
 use sysfs::Function;
-use vf::{HostVf, VfParent, is_claimed_by_other};
+
+use crate::{HostVf, VfParent, is_claimed_by_other};
 
 /// The address that a PF showed for a VF before its settings were changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,13 +27,13 @@ pub struct SavedAdminMac {
 
 impl SavedAdminMac {
     /// Returns the address that the PF shows now, if any.
-    pub(crate) fn of(owner: &Attachment, vf: &HostVf) -> Option<Self> {
+    pub fn of(owner: &Attachment, vf: &HostVf) -> Option<Self> {
         let mac = vf.settings.mac?;
         Some(Self { owner: owner.clone(), vf: vf.pci, pf: vf.pf.pci, index: vf.index, mac })
     }
 
     /// Returns the address that the Go plugin saved.
-    pub(crate) fn from_go_state(
+    pub fn from_go_state(
         owner: &Attachment,
         vf: PciAddress,
         pf: PciAddress,

@@ -12,9 +12,8 @@ use rdma::Guid;
 use rtnl::{Link, VfSetting};
 use serde::{Deserialize, Serialize};
 use sysfs::Function;
-use vf::{HostVf, VfParent, host_link, is_claimed_by_other, wait_for_host_link};
 
-use crate::error::IbSriovError;
+use crate::{HostVf, VfParent, error::VfError, host_link, is_claimed_by_other, wait_for_host_link};
 
 /// How long a driver may take to create a VF's link.
 const LINK_TIMEOUT: Duration = Duration::from_secs(20);
@@ -40,12 +39,7 @@ impl VfGuids {
     ///
     /// # Errors
     /// If sysfs cannot be read.
-    pub(crate) fn of(
-        owner: &Attachment,
-        node: &Node,
-        vf: &HostVf,
-        guid: Guid,
-    ) -> Result<Option<Self>, Error> {
+    pub fn of(owner: &Attachment, node: &Node, vf: &HostVf, guid: Guid) -> Result<Option<Self>, Error> {
         let (is_node, is_port) = (vf.settings.node_guid.map(Guid), effective_port_guid(vf));
         if is_node == Some(guid) && is_port == guid {
             return Ok(None);
@@ -66,7 +60,7 @@ impl VfGuids {
     }
 
     /// Returns the change that the Go plugin made.
-    pub(crate) fn from_go_state(
+    pub fn from_go_state(
         owner: &Attachment,
         vf: PciAddress,
         pf: PciAddress,
@@ -83,7 +77,7 @@ impl VfGuids {
     ///
     /// # Errors
     /// If the PF refuses one, or the driver cannot be bound.
-    pub(crate) fn apply(&self, node: &Node, pf: &VfParent) -> Result<(), Error> {
+    pub fn apply(&self, node: &Node, pf: &VfParent) -> Result<(), Error> {
         let Some(guid) = self.guid else { return Ok(()) };
         let guid = [VfSetting::NodeGuid(guid), VfSetting::PortGuid(guid)];
         let Some(driver) = &self.driver else { return self.set(node, pf, guid) };
@@ -103,7 +97,7 @@ impl VfGuids {
                 _ => continue,
             };
             let (pf, vf) = (pf.link.name.clone(), self.vf);
-            set.map_err(|e| IbSriovError::GuidRefused { which, guid, pf, vf, source: e.into() })?;
+            set.map_err(|e| VfError::GuidRefused { which, guid, pf, vf, source: e.into() })?;
         }
         Ok(())
     }
@@ -153,7 +147,7 @@ impl VfGuids {
         let (_, now) = VfParent::find(node, self.pf, self.index)?;
         for (which, is) in [("node", now.node_guid), ("port", now.port_guid)] {
             if let Some(is) = is.map(Guid).filter(|is| *is != was) {
-                return Err(IbSriovError::OtherGuid { vf: self.vf, which, is, was }.into());
+                return Err(VfError::OtherGuid { vf: self.vf, which, is, was }.into());
             }
         }
         Ok(())
@@ -164,20 +158,15 @@ impl VfGuids {
 ///
 /// # Errors
 /// If there is none in time.
-pub(crate) fn wait_for_link(
-    node: &Node,
-    vf: PciAddress,
-    after: &'static str,
-    driver: &str,
-) -> Result<Link, Error> {
+pub fn wait_for_link(node: &Node, vf: PciAddress, after: &'static str, driver: &str) -> Result<Link, Error> {
     wait_for_host_link(node, vf, LINK_TIMEOUT)?.ok_or_else(|| {
         let (driver, waited) = (driver.to_owned(), plugin_runtime::seconds(LINK_TIMEOUT));
-        IbSriovError::NoLinkAfter { vf, after, driver, waited }.into()
+        VfError::NoLinkAfter { vf, after, driver, waited }.into()
     })
 }
 
 /// Returns the GUID that a VF's port uses: that of its link. For a VF in user space, it is the one that the PF reports.
-pub(crate) fn effective_port_guid(vf: &HostVf) -> Guid {
+pub fn effective_port_guid(vf: &HostVf) -> Guid {
     let of_link = vf.link.as_ref().and_then(port_guid_of);
     of_link.or(vf.settings.port_guid.map(Guid)).unwrap_or(Guid::UNASSIGNED)
 }

@@ -1,15 +1,15 @@
-//! The changes that an ADD makes on the node.
+//! The changes that the ADD of a VF makes on the node, in the format of the journals of sriov and ib-sriov.
 #![warn(clippy::wildcard_enum_match_arm)]
 
 use std::fmt;
 
+use exclusive_rdma::RdmaChange;
 use plugin_runtime::{Error, Node, delegate::DelegateAdd, pod_map_entry::PodMapWrite};
 use pod_routing::RailRules;
 use serde::{Deserialize, Serialize};
 use state::claim::DeviceClaim;
-use vf::{DeviceInfoWrite, LinkMove, VfConfigured};
 
-use crate::admin_mac::SavedAdminMac;
+use crate::{DeviceInfoWrite, LinkMove, SavedAdminMac, VfConfigured, VfGuids};
 
 /// A change on the node, as the journal records it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -21,13 +21,16 @@ pub enum Change {
     Delegated(DelegateAdd),
     /// The VF's administrative MAC may have been changed.
     Mac(SavedAdminMac),
-    /// The VF's link was moved to the pod. It is recorded before the settings, because changes are reverted in reverse
-    /// order and the settings must be first: some drivers do not let an untrusted VF set its own former MAC.
+    /// The VF's link was moved to the pod. It is recorded before the settings, GUIDs and RDMA device, because changes are
+    /// reverted in reverse order and these must be first: some drivers do not let an untrusted VF set its own former MAC,
+    /// and the other two create another link on the host, which gets the name and the state of the former one.
     Move(LinkMove),
     /// The VF was configured through its PF.
     Configured(VfConfigured),
+    /// The VF got other GUIDs.
+    Guids(VfGuids),
     /// A change that gives the pod the VF's RDMA device.
-    Rdma(exclusive_rdma::RdmaChange),
+    Rdma(RdmaChange),
     /// The rules of a rail were added in the pod.
     Rules(RailRules),
     /// The device information file was written.
@@ -36,8 +39,8 @@ pub enum Change {
     Published(PodMapWrite),
 }
 
-impl From<exclusive_rdma::RdmaChange> for Change {
-    fn from(change: exclusive_rdma::RdmaChange) -> Self {
+impl From<RdmaChange> for Change {
+    fn from(change: RdmaChange) -> Self {
         Self::Rdma(change)
     }
 }
@@ -83,6 +86,7 @@ impl journal::Change for Change {
             Self::Mac(mac) => mac.revert(node),
             Self::Move(link_move) => link_move.revert(node),
             Self::Configured(settings) => settings.revert(node),
+            Self::Guids(guids) => guids.revert(node),
             Self::Rdma(change) => change.revert(node),
             Self::Rules(rules) => rules.revert(),
             Self::DeviceInfo(file) => file.revert(),
@@ -95,6 +99,7 @@ impl journal::Change for Change {
             Self::Claim(claim) => Ok(claim.verify(&node.state, node.claims_lock().at())?),
             Self::Move(link_move) => link_move.verify(),
             Self::Configured(settings) => settings.verify(node),
+            Self::Guids(guids) => guids.verify(node),
             Self::Rdma(change) => change.verify(node),
             Self::Rules(rules) => rules.verify(),
             // The IPAM plugin has a CHECK of its own; the others have no state to compare.
@@ -109,6 +114,7 @@ impl journal::Change for Change {
             Self::Mac(_) => "mac",
             Self::Move(_) => "move",
             Self::Configured(_) => "configure",
+            Self::Guids(_) => "guids",
             Self::Rdma(change) => change.step(),
             Self::Rules(_) => "rules",
             Self::DeviceInfo(_) => "deviceinfo",
@@ -119,7 +125,7 @@ impl journal::Change for Change {
     fn survives_reboot(&self) -> bool {
         match self {
             Self::Claim(_) | Self::Delegated(_) | Self::DeviceInfo(_) | Self::Published(_) => true,
-            Self::Mac(_) | Self::Move(_) | Self::Configured(_) | Self::Rules(_) => false,
+            Self::Mac(_) | Self::Move(_) | Self::Configured(_) | Self::Guids(_) | Self::Rules(_) => false,
             Self::Rdma(change) => change.survives_reboot(),
         }
     }
@@ -132,6 +138,7 @@ impl journal::Change for Change {
             Self::Mac(_)
             | Self::Move(_)
             | Self::Configured(_)
+            | Self::Guids(_)
             | Self::Rules(_)
             | Self::DeviceInfo(_)
             | Self::Published(_) => false,
@@ -147,6 +154,7 @@ impl fmt::Display for Change {
             Self::Mac(mac) => mac.fmt(f),
             Self::Move(link_move) => link_move.fmt(f),
             Self::Configured(settings) => settings.fmt(f),
+            Self::Guids(guids) => guids.fmt(f),
             Self::Rdma(change) => change.fmt(f),
             Self::Rules(rules) => rules.fmt(f),
             Self::DeviceInfo(file) => file.fmt(f),
