@@ -18,22 +18,75 @@ prometheus() {
   done
 }
 
-# Fetches containerd 2, which calls STATUS and GC, and Debian's runc. No stable release of Debian has containerd 2 yet, so
-# it comes from the next one. tests/src/containerd.rs uses these files.
-containerd() {
-  local to=$CARGO_TARGET_DIR/tools/containerd newer=forky lists file
-  [ ! -d "$to" ] || return 0
-  say "fetching containerd 2"
+# The suites of Debian from which programs are extracted, whatever release this machine runs: some programs are in one only.
+oldest=bookworm stable=trixie newer=forky
+
+# Fetches the programs that call CNI plugins: two containerds, podman, and a program that uses libcni.
+clients() {
   debian /usr/lib/x86_64-linux-gnu/libseccomp.so.2:libseccomp2
+  containerd
+  fetch containerd-1.6 "$oldest" containerd_from
+  fetch podman "$oldest" podman_from
+  libcni
+  rm -rf "$CARGO_TARGET_DIR/tools/apt"
+}
+
+# Fetches containerd 2, which calls STATUS and GC. No stable release of Debian has it yet. The runc of its release needs a
+# newer C library. tests/src/containerd.rs uses these files.
+containerd() {
+  fetch runc "$oldest" runc_from
+  fetch containerd "$newer" containerd_from
+}
+
+runc_from() { extract runc "$1" ./usr/sbin/runc; }
+
+containerd_from() {
+  extract containerd "$1" ./usr/bin/containerd ./usr/bin/containerd-shim-runc-v2 ./usr/bin/ctr
+}
+
+# Extracts podman 4, the last one that calls CNI plugins, with the libraries that a minimal Debian does not have, or has in
+# another version. tests/src/podman.rs uses these files.
+podman_from() {
+  local lib=./usr/lib/x86_64-linux-gnu
+  extract podman "$1" ./usr/bin/podman
+  extract conmon "$1" ./usr/bin/conmon
+  extract libgpgme11 "$1" $lib/libgpgme.so.11
+  extract libgpg-error0 "$1" $lib/libgpg-error.so.0
+  extract libassuan0 "$1" $lib/libassuan.so.0
+  extract libsubid4 "$1" $lib/libsubid.so.4
+  extract libglib2.0-0 "$1" $lib/libglib-2.0.so.0
+  extract libdevmapper1.02.1 "$1" ./lib/x86_64-linux-gnu/libdevmapper.so.1.02.1
+}
+
+# Compiles tests/tests/clients/libcni.go with libcni 1.3, which has all operations, and a Go compiler, which are not kept.
+libcni() {
+  local to=$CARGO_TARGET_DIR/tools/libcni go=$CARGO_TARGET_DIR/tools/go
+  [ ! -x "$to/libcni" ] || [ tests/tests/clients/libcni.go -nt "$to/libcni" ] || return 0
+  fetch go "$stable" go_from
+  fetch libcni-source "$newer" libcni_from
+  say "compiling libcni.go"
+  mkdir -p "$to"
+  GOROOT=$go/usr/lib/go-1.24 GOPATH=$CARGO_TARGET_DIR/tools/libcni-source/usr/share/gocode GO111MODULE=off GOTOOLCHAIN=local \
+    GOCACHE=$go/cache CGO_ENABLED=0 "$go/usr/lib/go-1.24/bin/go" build -o "$to/libcni" tests/tests/clients/libcni.go
+  rm -rf "$go" "$CARGO_TARGET_DIR/tools/libcni-source"
+}
+
+go_from() { unpack golang-1.24-go "$1"; unpack golang-1.24-src "$1"; }
+
+libcni_from() { unpack golang-github-appc-cni-dev "$1"; }
+
+# fetch NAME SUITE FUNCTION: unless it exists, creates target/tools/NAME with what FUNCTION extracts into a directory, its
+# argument, from the packages of that suite.
+fetch() {
+  local to=$CARGO_TARGET_DIR/tools/$1
+  [ ! -d "$to" ] || return 0
+  say "fetching $1"
   know_packages
   rm -rf "$to.new"
-  take_out runc "$to.new" ./usr/sbin/runc ./usr/bin/runc
-  lists=$(mktemp -d)
   (
-    apt_of $newer "$lists"
-    for file in containerd containerd-shim-runc-v2 ctr; do take_out containerd "$to.new" "./usr/bin/$file"; done
+    apt_of "$2" "$CARGO_TARGET_DIR/tools/apt/$2"
+    "$3" "$to.new"
   )
-  rm -r "$lists"
   mv "$to.new" "$to"
 }
 
@@ -71,16 +124,38 @@ take_out() {
   local package=$1 to=$2 from file
   shift 2
   from=$(mktemp -d)
-  (cd "$from" && apt-get download -qq -o APT::Sandbox::User=root "$package") ||
-    die "apt-get cannot download $package: check the apt sources"
-  dpkg-deb --fsys-tarfile "$from/$package"_*.deb >"$from/tar"
+  unpack "$package" "$from"
   for file; do
-    if tar -xOf "$from/tar" "$file" >"$from/file" 2>/dev/null && [ -s "$from/file" ]; then
+    if [ -s "$from/$file" ]; then
       mkdir -p "$to"
-      install "$from/file" "$to/$(basename "$file")"
+      install "$from/$file" "$to"
       rm -r "$from"
       return
     fi
   done
   die "package $package contains none of $*"
+}
+
+# extract PACKAGE DIRECTORY FILE...: extracts these files of a package into a directory.
+extract() {
+  local package=$1 to=$2 from file
+  shift 2
+  from=$(mktemp -d)
+  unpack "$package" "$from"
+  mkdir -p "$to"
+  for file; do
+    install "$from/$file" "$to" || die "package $package does not contain $file"
+  done
+  rm -r "$from"
+}
+
+# unpack PACKAGE DIRECTORY: downloads a package and extracts all of its files into a directory.
+unpack() {
+  local from
+  from=$(mktemp -d)
+  (cd "$from" && apt-get download -qq -o APT::Sandbox::User=root "$1") ||
+    die "apt-get cannot download $1: check the apt sources"
+  mkdir -p "$2"
+  dpkg-deb -x "$from/$1"_*.deb "$2"
+  rm -r "$from"
 }

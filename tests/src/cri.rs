@@ -92,7 +92,7 @@ struct LinuxPodSandboxConfig {
     cgroup_parent: String,
 }
 
-/// A request or a response that consists of a sandbox ID.
+/// A request or a response that consists of a sandbox ID, or of which only the ID is read.
 #[derive(Clone, PartialEq, Message)]
 struct SandboxId {
     #[prost(string, tag = "1")]
@@ -101,6 +101,33 @@ struct SandboxId {
 
 #[derive(Clone, PartialEq, Message)]
 struct EmptyReply {}
+
+#[derive(Clone, PartialEq, Message)]
+struct ListPodSandboxRequest {}
+
+#[derive(Clone, PartialEq, Message)]
+struct ListPodSandboxResponse {
+    #[prost(message, repeated, tag = "1")]
+    items: Vec<SandboxId>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PodSandboxStatusResponse {
+    #[prost(message, optional, tag = "1")]
+    status: Option<PodSandboxStatus>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PodSandboxStatus {
+    #[prost(message, optional, tag = "5")]
+    network: Option<PodSandboxNetworkStatus>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PodSandboxNetworkStatus {
+    #[prost(string, tag = "1")]
+    ip: String,
+}
 
 impl Cri {
     /// Connects to a runtime.
@@ -156,6 +183,25 @@ impl Cri {
         let response: SandboxId =
             self.call("RunPodSandbox", RunPodSandboxRequest { config: Some(config) })?;
         Ok(response.id)
+    }
+
+    /// Returns the IDs of all sandboxes, ready or not.
+    ///
+    /// # Errors
+    /// The runtime's error.
+    pub fn sandboxes(&self) -> Result<Vec<String>, Status> {
+        let response: ListPodSandboxResponse = self.call("ListPodSandbox", ListPodSandboxRequest {})?;
+        Ok(response.items.into_iter().map(|sandbox| sandbox.id).collect())
+    }
+
+    /// Returns the address of a sandbox, empty if it has none.
+    ///
+    /// # Errors
+    /// The runtime's error.
+    pub fn address(&self, id: &str) -> Result<String, Status> {
+        let response: PodSandboxStatusResponse =
+            self.call("PodSandboxStatus", SandboxId { id: id.to_owned() })?;
+        Ok(response.status.and_then(|status| status.network).unwrap_or_default().ip)
     }
 
     /// Stops and removes a pod's sandbox and its network.

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 use silkrail_tests::{
-    containerd::Containerd,
+    containerd::{Containerd, Release},
     machine::{LabMachine, PFS},
 };
-use testkit::{Binaries, Observe, wait_until};
+use testkit::{Observe, wait_until};
 
 /// containerd calls STATUS and GC only for configurations of this version.
 const VERSION: &str = "1.1.0";
@@ -16,7 +16,6 @@ fn a_full_pool_keeps_the_runtime_ready_and_the_pod_event_contains_the_remedy() {
     // A PF has no carrier for a moment after its VFs were removed.
     wait_until("the PFs have a carrier", || PFS.iter().all(|pf| has_carrier(&machine, pf)));
     let before = machine.node.snapshot();
-    let plugins = Binaries::find();
     let pool = json!({
         "name": "rail0", "subnet": "172.81.0.0/16", "ips": ["172.81.0.100-172.81.0.101"], "gateway": "172.81.0.1",
     });
@@ -25,7 +24,7 @@ fn a_full_pool_keeps_the_runtime_ready_and_the_pod_event_contains_the_remedy() {
         "ipam": {"type": "silkrail-ipam", "pools": [pool]},
     });
     let network = json!({"cniVersion": VERSION, "name": "rail0", "plugins": [macvlan]});
-    let containerd = Containerd::with_network(&plugins, &network);
+    let containerd = Containerd::with_network(Release::Two, machine.node.cni_path(), &network);
     let cri = &containerd.cri;
     wait_until("the network is ready", || cri.network_ready().holds);
 
