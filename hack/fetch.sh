@@ -51,7 +51,7 @@ podman_from() {
   extract podman "$1" ./usr/bin/podman
   extract conmon "$1" ./usr/bin/conmon
   extract libgpgme11 "$1" $lib/libgpgme.so.11
-  extract libgpg-error0 "$1" $lib/libgpg-error.so.0
+  extract libgpg-error0 "$1" ./lib/x86_64-linux-gnu/libgpg-error.so.0
   extract libassuan0 "$1" $lib/libassuan.so.0
   extract libsubid4 "$1" $lib/libsubid.so.4
   extract libglib2.0-0 "$1" $lib/libglib-2.0.so.0

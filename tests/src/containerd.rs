@@ -52,7 +52,10 @@ impl Containerd {
         fs::create_dir(below("net.d")).unwrap();
         fs::write(below("net.d/10-rail.conflist"), network.to_string()).unwrap();
         fs::write(below("config.toml"), release.configuration(directory.path(), plugins)).unwrap();
-        write_script(&below("runc"), &RUNC.replace("RUNC", &tools("runc", "runc").join("runc").display().to_string()));
+        write_script(
+            &below("runc"),
+            &RUNC.replace("RUNC", &tools("runc", "runc").join("runc").display().to_string()),
+        );
         if release == Release::OneSix {
             symlink("/usr/lib/cni/loopback", plugins.join("loopback")).unwrap();
         }

@@ -2,11 +2,7 @@
 //!
 //! `hack/test` unpacks it into `target/tools/podman`; nothing is installed.
 
-use std::{
-    fs,
-    path::Path,
-    process::Output,
-};
+use std::{fs, path::Path, process::Output};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -53,7 +49,11 @@ impl Podman {
     pub fn start(&self, name: &str, options: &[&str]) -> Result<(), String> {
         let fixed = ["run", "--detach", "--pull=never", "--name", name];
         let output = self.run(&[&fixed, options, &[IMAGE]].concat());
-        if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(String::from_utf8_lossy(&output.stderr).into_owned())
+        }
     }
 
     /// Runs a command of podman, which must succeed, and returns its output.
@@ -93,7 +93,8 @@ impl Podman {
 }
 
 fn configuration(directory: &Path, plugins: &Path, network: &str) -> String {
-    let [conmon, runc] = [("podman", "conmon"), ("runc", "runc")].map(|(of, name)| tools(of, name).join(name));
+    let [conmon, runc] =
+        [("podman", "conmon"), ("runc", "runc")].map(|(of, name)| tools(of, name).join(name));
     let [conmon, runc, directory, plugins] =
         [&conmon, &runc, directory, plugins].map(|path| path.display().to_string());
     format!(
