@@ -23,7 +23,6 @@ oldest=bookworm stable=trixie newer=forky
 
 # Fetches the programs that call CNI plugins: two containerds, podman, and a program that uses libcni.
 clients() {
-  debian /usr/lib/x86_64-linux-gnu/libseccomp.so.2:libseccomp2
   containerd
   fetch containerd-1.6 "$oldest" containerd_from
   fetch podman "$oldest" podman_from
@@ -34,6 +33,7 @@ clients() {
 # Fetches containerd 2, which calls STATUS and GC. No stable release of Debian has it yet. The runc of its release needs a
 # newer C library. tests/src/containerd.rs uses these files.
 containerd() {
+  debian /usr/lib/x86_64-linux-gnu/libseccomp.so.2:libseccomp2 busybox:busybox-static jq:jq
   fetch runc "$oldest" runc_from
   fetch containerd "$newer" containerd_from
 }

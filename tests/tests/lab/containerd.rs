@@ -1,9 +1,11 @@
-//! containerd 2 and its condition `NetworkReady`.
+//! containerd 2: its condition `NetworkReady`, and a sandbox with a VF.
 
-use serde_json::json;
+use std::process::Command;
+
+use serde_json::{Value, json};
 use silkrail_tests::{
     containerd::{Containerd, Release},
-    machine::{LabMachine, PFS},
+    machine::{LabMachine, LabVf, PFS, pool, rdma_devices},
 };
 use testkit::{Observe, wait_until};
 
@@ -49,4 +51,61 @@ fn a_full_pool_keeps_the_runtime_ready_and_the_pod_event_contains_the_remedy() {
 fn has_carrier(machine: &LabMachine, link: &str) -> bool {
     let link = machine.node.link(link).unwrap();
     link["flags"].as_array().unwrap().iter().any(|flag| flag == "LOWER_UP")
+}
+
+/// The network namespace of a sandbox.
+struct Sandbox<'a> {
+    containerd: &'a Containerd,
+    netns: String,
+}
+
+impl<'a> Sandbox<'a> {
+    /// Returns the only sandbox of containerd.
+    fn only(containerd: &'a Containerd) -> Self {
+        let listed = containerd.command("ls").arg("/run/netns").output().unwrap();
+        let names = String::from_utf8(listed.stdout).unwrap();
+        assert_eq!(names.lines().count(), 1, "{names}");
+        Self { containerd, netns: format!("/run/netns/{}", names.trim()) }
+    }
+}
+
+impl Observe for Sandbox<'_> {
+    fn command(&self, program: &str) -> Command {
+        let mut command = self.containerd.command("nsenter");
+        command.arg(format!("--net={}", self.netns)).arg(program);
+        command
+    }
+}
+
+fn exclusive_chain(machine: &LabMachine, vf: &LabVf) -> Value {
+    let (device, state) = (&vf.pci, machine.node.state_dir());
+    let ipam = json!({"type": "silkrail-ipam", "pools": [pool()]});
+    let sriov = json!({"type": "sriov", "deviceID": device, "stateDir": state, "ipam": ipam});
+    let rdma = json!({"type": "rdma", "deviceID": device, "stateDir": state});
+    json!({"cniVersion": VERSION, "name": "rail0", "plugins": [sriov, rdma]})
+}
+
+#[test]
+fn a_vf_and_its_rdma_device_are_in_the_sandbox_and_return_also_if_containerd_is_killed_meanwhile() {
+    let machine = LabMachine::exclusive();
+    let vf = machine.vf("eth0", 2);
+    let before = machine.node.snapshot();
+    let network = exclusive_chain(&machine, &vf);
+    let mut containerd = Containerd::with_network(Release::Two, machine.node.cni_path(), &network);
+    wait_until("the network is ready", || containerd.cri.network_ready().holds);
+    for killed in [false, true] {
+        let id = containerd.cri.run_pod_sandbox(&format!("job-{killed}")).unwrap();
+        let address = containerd.cri.address(&id).unwrap();
+        let sandbox = Sandbox::only(&containerd);
+        assert_eq!(sandbox.addresses("eth0"), [format!("{address}/16")]);
+        assert_eq!(rdma_devices(&sandbox), [vf.rdma.as_str()]);
+        let on_host = machine.vf("eth0", 2);
+        assert_eq!((on_host.link.as_str(), machine.rdma_devices().contains(&vf.rdma)), ("", false));
+        if killed {
+            containerd.kill();
+            containerd.restart();
+        }
+        containerd.cri.remove_pod_sandbox(&id).unwrap();
+        machine.node.snapshot().assert_is(&before);
+    }
 }
