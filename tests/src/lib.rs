@@ -48,6 +48,7 @@ pub mod http;
 pub mod infiniband;
 pub mod kube_pod;
 pub mod machine;
+pub mod master_chain;
 pub mod multus;
 pub mod pair;
 pub mod parity;

@@ -26,6 +26,8 @@ pub(crate) fn clean_up_order(finding: &StaleFinding) -> (u8, Option<Attachment>,
             let rank = match named.plugin.as_str() {
                 "rdma" => 0,
                 "silkrail-ipam" => 2,
+                // Its link is the parent of those of the other plugins.
+                "ifacer" => 3,
                 _ => 1,
             };
             (0, Some(named.attachment.clone()), rank)

@@ -22,8 +22,9 @@ const HEADER: usize = 16;
 
 const IFNAME: u16 = 3;
 const LINKINFO: u16 = 18;
-/// `IFLA_ADDRESS`, `IFLA_MTU`, `IFLA_LINK`, `IFLA_MASTER`, `IFLA_OPERSTATE`, `IFLA_VFINFO_LIST`, and two later ones.
-const OTHERS: [u16; 8] = [1, 4, 5, 10, 16, 22, PERM_ADDRESS, PARENT_DEV_NAME];
+/// `IFLA_ADDRESS`, `IFLA_MTU`, `IFLA_LINK`, `IFLA_MASTER`, `IFLA_OPERSTATE`, `IFLA_VFINFO_LIST`, `IFLA_LINK_NETNSID`, and two
+/// later ones.
+const OTHERS: [u16; 9] = [1, 4, 5, 10, 16, 22, 37, PERM_ADDRESS, PARENT_DEV_NAME];
 
 /// Reads the message of a link.
 pub(crate) fn parse(payload: &[u8]) -> Result<LinkMessage, DecodeError> {

@@ -28,9 +28,11 @@ pub use route::{MAIN_TABLE, Route, RouteKey, RoutePosition, RouteScopeId};
 pub use rule::SourceRule;
 pub use vf::{VfSetting, VfSettings, VfVlanTag};
 
+pub use netlink_packet_core::DefaultNla;
 /// Builders of `RTM_NEWLINK` messages, for the kinds of links that plugins create.
 pub use netlink_packet_route::link::{
-    InfoData, InfoIpoib, InfoKind, InfoMacVlan, IpVlanMode, IpoibMode, LinkMessage, MacVlanMode,
+    InfoBond, InfoData, InfoIpoib, InfoKind, InfoMacVlan, InfoVlan, IpVlanMode, IpoibMode, LinkMessage,
+    MacVlanMode,
 };
 pub use rtnetlink::{LinkIpVlan, LinkMacVlan, LinkMessageBuilder, LinkUnspec};
 

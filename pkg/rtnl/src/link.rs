@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use identifiers::{LinkName, MacAddr};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
-use netlink_packet_route::link::{LinkAttribute, LinkExtentMask, LinkMessage, Prop};
-use rtnetlink::LinkUnspec;
+use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkExtentMask, LinkMessage, Prop};
+use nix::errno::Errno;
+use rtnetlink::{LinkMessageBuilder, LinkUnspec};
 
 use self::message::is_prop_list;
 pub(crate) use self::message::read;
@@ -213,6 +214,31 @@ impl Handle {
         let Some(list) = found.attributes.into_iter().find(is_prop_list) else { return Ok(()) };
         let message = LinkUnspec::new_with_index(index).append_extra_attribute(list).build();
         self.execute("remove the altnames of", &LinkIndexText(index), Message::Link(DELLINKPROP, message), 0)
+    }
+
+    /// Adds a link to a bond: see [`Link::controller`]. It must be down; the kernel sets it up.
+    ///
+    /// # Errors
+    /// Refused with `EPERM` if it is up; any other of [`Error`].
+    pub fn set_controller(&self, index: u32, controller: u32) -> Result<(), Error> {
+        let message = LinkUnspec::new_with_index(index).controller(controller).build();
+        self.change_link("add to a bond the", index, message)
+    }
+
+    /// Whether the kernel supports links of a kind that have Ethernet addresses. If necessary, it loads the module.
+    ///
+    /// The request has a MAC address of one byte, which a kernel that supports the kind refuses with `EINVAL`. No link is created.
+    ///
+    /// # Errors
+    /// Refused with `EPERM`; any other of [`Error`].
+    pub fn supports(&self, kind: InfoKind) -> Result<bool, Error> {
+        let object = format!("kind {kind}");
+        let message = LinkMessageBuilder::<LinkUnspec>::new_with_info_kind(kind).address(vec![0]).build();
+        match self.execute("look up", &object, Message::Link(NEWLINK, message), NLM_F_CREATE | NLM_F_EXCL) {
+            Err(Error::Netlink(error)) if error.errno() == Some(Errno::EOPNOTSUPP) => Ok(false),
+            Err(Error::Netlink(error)) if error.errno() == Some(Errno::EINVAL) => Ok(true),
+            other => other.map(|()| true),
+        }
     }
 
     /// Adds an altname to a link.

@@ -8,8 +8,8 @@ use std::{
 use tempfile::TempDir;
 
 /// The names of the executable.
-const NAMES: [&str; 8] =
-    ["macvlan", "ipvlan", "ipoib", "sriov", "ib-sriov", "rdma", "silkrail-ipam", "spiderpool"];
+const NAMES: [&str; 9] =
+    ["macvlan", "ipvlan", "ipoib", "sriov", "ib-sriov", "rdma", "ifacer", "silkrail-ipam", "spiderpool"];
 
 /// A directory like `/opt/cni/bin`: the built `silkrail-cni`, hard-linked to the name of every plugin.
 #[derive(Debug)]

@@ -6,6 +6,7 @@
 
 use child_link::ChildLinkPlugin;
 use ib_sriov_plugin::IbSriovPlugin;
+use ifacer_plugin::IfacerPlugin;
 use ipam_plugin::IpamPlugin;
 use ipoib_plugin::IpoibKind;
 use ipvlan_plugin::IpvlanKind;
@@ -21,16 +22,18 @@ static IPVLAN: Adapter<ChildLinkPlugin<IpvlanKind>> = Adapter::with_ipam(ChildLi
 static IPOIB: Adapter<ChildLinkPlugin<IpoibKind>> = Adapter::with_ipam(ChildLinkPlugin(IpoibKind), &IPAM);
 static SRIOV: Adapter<SriovPlugin> = Adapter::with_ipam(SriovPlugin, &IPAM);
 static IB_SRIOV: Adapter<IbSriovPlugin> = Adapter::with_ipam(IbSriovPlugin, &IPAM);
+static IFACER: Adapter<IfacerPlugin> = Adapter::without_ipam(IfacerPlugin);
 static RDMA: Adapter<RdmaPlugin> = Adapter::without_ipam(RdmaPlugin);
 
 /// The plugins by name. Each name is also valid with the prefix `silkrail-`.
-pub const PLUGINS: [(&str, &dyn RevertByJournal); 8] = [
+pub const PLUGINS: [(&str, &dyn RevertByJournal); 9] = [
     ("macvlan", &MACVLAN),
     ("ipvlan", &IPVLAN),
     ("ipoib", &IPOIB),
     ("sriov", &SRIOV),
     ("ib-sriov", &IB_SRIOV),
     ("rdma", &RDMA),
+    ("ifacer", &IFACER),
     ("silkrail-ipam", &IPAM),
     ("spiderpool", &IPAM),
 ];

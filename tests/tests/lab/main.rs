@@ -20,6 +20,8 @@ mod healthy_machine;
 mod hostile;
 mod ib_passthrough;
 mod ib_sriov;
+mod ifacer;
+mod ifacer_bond;
 mod ipoib;
 mod ipvlan;
 mod isolation;

@@ -3,8 +3,8 @@
 use identifiers::{HardwareAddr, MacAddr};
 use netlink_packet_core::{DefaultNla, NLA_TYPE_MASK, Nla, NlasIterator};
 use netlink_packet_route::link::{
-    InfoData, InfoIpVlan, InfoIpoib, InfoKind, InfoMacVlan, IpVlanMode, IpoibMode, LinkAttribute, LinkFlags,
-    LinkInfo, LinkMessage, MacVlanMode, State,
+    InfoBond, InfoData, InfoIpVlan, InfoIpoib, InfoKind, InfoMacVlan, InfoVlan, IpVlanMode, IpoibMode,
+    LinkAttribute, LinkFlags, LinkInfo, LinkMessage, MacVlanMode, State,
 };
 
 use crate::{kernel_text::text, link_settings::LinkSettings, old_kernel::PROP_LIST};
@@ -50,6 +50,8 @@ pub struct Link {
     pub running: bool,
     /// The index of the parent (`IFLA_LINK`), in the parent's namespace.
     pub parent: Option<u32>,
+    /// Whether the parent is in another namespace (`IFLA_LINK_NETNSID`).
+    pub parent_is_elsewhere: bool,
     /// The index of the bond or bridge that it belongs to (`IFLA_MASTER`).
     pub controller: Option<u32>,
     /// The bus address of its device (`IFLA_PARENT_DEV_NAME`, since Linux 5.14): `0000:af:00.2`.
@@ -68,10 +70,10 @@ pub enum LinkKind {
     /// `ipoib`, an IP over InfiniBand link of a port or of another partition of it, with its settings if the message has
     /// them.
     Ipoib(Option<IpoibSettings>),
-    /// `vlan`, 802.1Q or 802.1ad.
-    Vlan,
-    /// `bond`, a bonding master.
-    Bond,
+    /// `vlan`, 802.1Q or 802.1ad, with its VLAN ID if the message has it.
+    Vlan(Option<u16>),
+    /// `bond`, a bonding master, with the number of its mode if the message has it.
+    Bond(Option<u8>),
     /// Any other kind, such as `veth`.
     Other(String),
 }
@@ -108,8 +110,8 @@ impl std::fmt::Display for LinkKind {
             Self::MacVlan(_) => "macvlan",
             Self::IpVlan(_) => "ipvlan",
             Self::Ipoib(_) => "ipoib",
-            Self::Vlan => "vlan",
-            Self::Bond => "bond",
+            Self::Vlan(_) => "vlan",
+            Self::Bond(_) => "bond",
             Self::Other(name) => name,
         })
     }
@@ -131,6 +133,7 @@ pub(crate) fn read(message: &LinkMessage) -> Link {
         up: flags.contains(LinkFlags::Up),
         running: flags.contains(LinkFlags::Running),
         parent: None,
+        parent_is_elsewhere: false,
         controller: None,
         device: None,
         settings: LinkSettings::default(),
@@ -150,6 +153,7 @@ pub(crate) fn read(message: &LinkMessage) -> Link {
             LinkAttribute::PermAddress(bytes) => link.permanent_mac = MacAddr::from_bytes(bytes),
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
             LinkAttribute::Link(index) => link.parent = Some(*index),
+            LinkAttribute::LinkNetNsId(_) => link.parent_is_elsewhere = true,
             LinkAttribute::Controller(index) => link.controller = Some(*index),
             LinkAttribute::ParentDevName(name) => link.device = Some(name.clone()),
             LinkAttribute::OperState(State::Up) => link.running = true,
@@ -185,8 +189,8 @@ fn kind(infos: &[LinkInfo]) -> Option<LinkKind> {
         InfoKind::MacVlan => LinkKind::MacVlan(data.and_then(macvlan_mode)),
         InfoKind::IpVlan => LinkKind::IpVlan(data.and_then(ipvlan_mode)),
         InfoKind::Ipoib => LinkKind::Ipoib(data.and_then(ipoib_settings)),
-        InfoKind::Vlan => LinkKind::Vlan,
-        InfoKind::Bond => LinkKind::Bond,
+        InfoKind::Vlan => LinkKind::Vlan(data.and_then(vlan_id)),
+        InfoKind::Bond => LinkKind::Bond(data.and_then(bond_mode)),
         other => LinkKind::Other(other.to_string()),
     })
 }
@@ -203,6 +207,22 @@ fn ipvlan_mode(data: &InfoData) -> Option<IpVlanMode> {
     let InfoData::IpVlan(settings) = data else { return None };
     settings.iter().find_map(|setting| match setting {
         InfoIpVlan::Mode(mode) => Some(*mode),
+        _ => None,
+    })
+}
+
+fn vlan_id(data: &InfoData) -> Option<u16> {
+    let InfoData::Vlan(settings) = data else { return None };
+    settings.iter().find_map(|setting| match setting {
+        InfoVlan::Id(id) => Some(*id),
+        _ => None,
+    })
+}
+
+fn bond_mode(data: &InfoData) -> Option<u8> {
+    let InfoData::Bond(settings) = data else { return None };
+    settings.iter().find_map(|setting| match setting {
+        InfoBond::Mode(mode) => Some(u8::from(*mode)),
         _ => None,
     })
 }

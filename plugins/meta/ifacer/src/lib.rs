@@ -1,0 +1,93 @@
+//! `ifacer`: creates the VLAN or bond link that the next plugin of the chain has as its master, and deletes it after the last
+//! pod.
+//!
+//! Each [`master::Master`] has a record, [`record::MasterRecord`], with the attachments that use it. The records are changed
+//! under one lock, with the links. A use is the change in an attachment's journal: read [`MasterUse`] first.
+
+#![forbid(unsafe_code)]
+
+mod bond_options;
+mod conf;
+mod create;
+mod error;
+mod examine;
+mod former_link;
+mod master;
+mod master_use;
+mod orphan_users;
+mod record;
+mod usage;
+
+use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
+use identifiers::Attachment;
+pub use master_use::MasterUse;
+use plugin_runtime::{
+    JournaledPlugin, Node,
+    attachment::{self, JournalSpec},
+    not_available,
+};
+
+use self::{error::MasterError, examine::examine_all};
+
+/// The ifacer plugin.
+#[derive(Debug)]
+pub struct IfacerPlugin;
+
+impl JournaledPlugin for IfacerPlugin {
+    const NAME: &'static str = "ifacer";
+    type Change = MasterUse;
+
+    fn add(&self, node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Error> {
+        let masters = conf::masters(&request.common)?;
+        let result = request.common.conf.prev_result()?.unwrap_or_default();
+        // CNI 0.1.0 and 0.2.0 cannot express a result without addresses: fail before anything is created.
+        result.to_value(request.common.conf.version)?;
+        let pod = plugin_runtime::netns_of(&request.netns, request.own_netns_allowed)?;
+        examine_all(node, &masters)?;
+        if masters.is_empty() {
+            return Ok(result);
+        }
+        let journal = attachment::begin(
+            node,
+            &JournalSpec {
+                plugin: Self::NAME,
+                attachment: &request.attachment,
+                network: &request.common.conf.name,
+                netns_path: &request.netns,
+                netns: Some(pod.id()),
+            },
+        )?;
+        attachment::run_or_revert(journal, node, |journal| {
+            for master in masters {
+                let change = MasterUse::of(master, &request.attachment);
+                journal.record_and_apply(change, |change| change.acquire(node))?;
+            }
+            Ok(result)
+        })
+    }
+
+    fn del_without_journal(&self, node: &Node, request: &DelRequest<'_>) -> Result<(), Error> {
+        Ok(orphan_users::release_attachment(node, &request.attachment)?)
+    }
+
+    fn check(&self, node: &Node, request: &CheckRequest<'_>) -> Result<(), Error> {
+        let masters = conf::masters(&request.common)?;
+        match attachment::find::<MasterUse>(node, Self::NAME, &request.attachment)? {
+            Some(journal) => Ok(journal.verify(node)?),
+            None if masters.is_empty() => Ok(()),
+            None => {
+                let missing = MasterError::NoAttachment(request.attachment.clone());
+                Err(plugin_runtime::Error::from(missing).into())
+            }
+        }
+    }
+
+    fn gc_without_journal(&self, node: &Node, valid: &[Attachment]) -> Result<(), plugin_runtime::Error> {
+        orphan_users::release(node, valid)
+    }
+
+    fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {
+        let masters = conf::masters(&request.common)?;
+        examine_all(node, &masters).map_err(not_available)
+    }
+}

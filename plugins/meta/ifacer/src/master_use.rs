@@ -1,0 +1,152 @@
+//! The use of a master by an attachment, as a change that can be reverted.
+
+use std::fmt;
+
+use identifiers::Attachment;
+use plugin_runtime::{Error, Node};
+use rtnl::Link;
+use serde::{Deserialize, Serialize};
+use tracing::info;
+
+use crate::{
+    create::{add_slaves, create},
+    error::MasterError,
+    examine::examine,
+    master::Master,
+    record::{self, MasterRecord, MasterRecords},
+    usage,
+};
+
+/// The change that an attachment uses a master. Its record has the rest: whether the plugin created the link, and its
+/// identity.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MasterUse {
+    master: Master,
+    attachment: Attachment,
+}
+
+impl MasterUse {
+    /// Returns the use of a master, which is not recorded yet.
+    pub(crate) fn of(master: Master, attachment: &Attachment) -> Self {
+        Self { master, attachment: attachment.clone() }
+    }
+
+    /// Records the use, and creates the link if necessary. The link is up then.
+    ///
+    /// # Errors
+    /// If the link cannot be created, or another one has its name.
+    pub(crate) fn acquire(&self, node: &Node) -> Result<(), Error> {
+        let records = MasterRecords::lock(node)?;
+        let former = records.find(self.master.name.as_str())?;
+        let found = examine(node, &self.master, former.as_ref(), &[])?;
+        let mut record = self.record(former, found.as_ref())?;
+        let link = if let Some(link) = found {
+            record.index = link.index;
+            record.raised |= !record.created && !link.up;
+            records.write(&record)?;
+            link
+        } else {
+            (record.created, record.raised) = (true, false);
+            create(node, &records, &mut record)?
+        };
+        if record.created {
+            add_slaves(node, &record, &link)?;
+        }
+        if link.up { Ok(()) } else { Ok(node.links()?.set_up(link.index, true)?) }
+    }
+
+    /// Returns the record to write, with this attachment as a user. If another program deleted the link, or created another
+    /// one, it keeps the other users.
+    fn record(&self, former: Option<MasterRecord>, found: Option<&Link>) -> Result<MasterRecord, Error> {
+        let mut record = match (former, found) {
+            (Some(former), Some(link)) if former.is_of(link) => former,
+            (Some(mut former), None) => {
+                former.master = self.master.clone();
+                former
+            }
+            (former, _) => {
+                MasterRecord::new(&self.master, former.map(|former| former.users).unwrap_or_default())?
+            }
+        };
+        if !record.users.contains(&self.attachment) {
+            record.users.push(self.attachment.clone());
+        }
+        Ok(record)
+    }
+
+    /// Ends the use. The last use ends the master, if the plugin created it and nothing else uses it.
+    fn release(&self, node: &Node) -> Result<(), Error> {
+        let Some(records) = MasterRecords::lock_existing(node)? else { return Ok(()) };
+        let Some(mut record) = records.find(self.master.name.as_str())? else { return Ok(()) };
+        if !record.users.contains(&self.attachment) {
+            return Ok(());
+        }
+        record.users.retain(|user| *user != self.attachment);
+        end_if_unused(node, &records, record)
+    }
+}
+
+/// Ends a master without users: deletes the link if the plugin created it, sets it down if the plugin set it up, and restores
+/// the slaves of a bond. A link that something else uses is kept; so is its record, for the next ADD or GC.
+///
+/// # Errors
+/// If the kernel refuses a change; the record is then as before.
+pub(crate) fn end_if_unused(node: &Node, records: &MasterRecords, record: MasterRecord) -> Result<(), Error> {
+    if !record.users.is_empty() {
+        return records.write(&record);
+    }
+    let links = node.links()?;
+    if let Some(link) = record.link(node)?.filter(|_| record.created || record.raised) {
+        if let Some(user) = usage::user_of(node, &link)? {
+            info!(link = %link.name, %user, "keeping the link of the last pod");
+            return records.write(&record);
+        }
+        match if record.created { links.delete_link(link.index) } else { links.set_up(link.index, false) } {
+            Err(error) if error.is_not_found() => {}
+            ended => ended?,
+        }
+    }
+    record.slaves.iter().try_for_each(|slave| slave.restore(node))?;
+    records.remove(&record.master.name)
+}
+
+impl journal::Change for MasterUse {
+    type Node = Node;
+    type Error = Error;
+
+    fn revert(&self, node: &Node) -> Result<(), Error> {
+        self.release(node)
+    }
+
+    fn step(&self) -> &'static str {
+        "master"
+    }
+
+    /// The record is a file, which is removed.
+    fn survives_reboot(&self) -> bool {
+        true
+    }
+
+    fn verify(&self, node: &Node) -> Result<(), Error> {
+        let changed = |how: &str| MasterError::Changed(format!("{self}: {how}"));
+        let record = record::find(node, &self.master.name)?.ok_or_else(|| changed("its record is gone"))?;
+        if !record.users.contains(&self.attachment) {
+            return Err(changed("its record does not contain the attachment").into());
+        }
+        match record.link(node)? {
+            None => Err(changed("the link is gone, or is another one").into()),
+            Some(link) if link.name != self.master.name.as_str() => {
+                Err(changed(&format!("it was renamed to {}", link.name)).into())
+            }
+            Some(link) if !link.up => Err(changed("it is down").into()),
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for MasterUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "master {} ({})", self.master.name, self.master)
+    }
+}

@@ -1,0 +1,224 @@
+//! The records of masters: one file for each, with the attachments that use it.
+
+use std::{
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use identifiers::{Attachment, LinkName};
+use journal::boot_id;
+use netns::{NetNs, NetNsId};
+use plugin_runtime::{Error, Node};
+use rtnl::{Link, LinkKind};
+use serde::{Deserialize, Serialize};
+use tracing::warn;
+
+use crate::{
+    former_link::FormerLink,
+    master::{Master, MasterKind},
+};
+
+/// The directory of the records, in the state directory.
+const DIRECTORY: &str = "masters";
+
+/// How long a call waits for the lock of the records. A call holds it while it creates or deletes a link: a bond takes the
+/// kernel up to a second.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The record of a master: its identity, what the plugin changed, and its users.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MasterRecord {
+    boot_id: String,
+    /// The namespace of the node.
+    netns: NetNsId,
+    pub(crate) master: Master,
+    /// The index of the link, which is chosen before the link is created.
+    pub(crate) index: u32,
+    /// Whether the plugin created the link.
+    pub(crate) created: bool,
+    /// Whether the plugin set up the link, which it did not create.
+    pub(crate) raised: bool,
+    /// The former state of the slaves of a bond that the plugin created.
+    pub(crate) slaves: Vec<FormerLink>,
+    pub(crate) users: Vec<Attachment>,
+}
+
+impl MasterRecord {
+    /// Returns the record of a master whose link is not known yet.
+    ///
+    /// # Errors
+    /// If the boot ID or the namespace cannot be read.
+    pub(crate) fn new(master: &Master, users: Vec<Attachment>) -> Result<Self, Error> {
+        Ok(Self {
+            boot_id: boot_id()?.into(),
+            netns: NetNs::current()?.identified()?.id(),
+            master: master.clone(),
+            index: 0,
+            created: false,
+            raised: false,
+            slaves: Vec::new(),
+            users,
+        })
+    }
+
+    /// Whether a link is the one of the record: it has the index and the kind, and the ID of a VLAN.
+    pub(crate) fn is_of(&self, link: &Link) -> bool {
+        let has_kind = match (&self.master.kind, &link.kind) {
+            (MasterKind::Interface, _) => link.name == self.master.name.as_str(),
+            (MasterKind::Vlan { id, .. }, Some(LinkKind::Vlan(is))) => *is == Some(id.get()),
+            (MasterKind::Bond(_), Some(LinkKind::Bond(_))) => true,
+            _ => false,
+        };
+        link.index == self.index && has_kind
+    }
+
+    /// Whether the link exists as long as this boot, in the namespace of this thread.
+    fn is_current(&self) -> Result<bool, Error> {
+        Ok(self.boot_id == boot_id()? && NetNs::current()?.is(self.netns)?)
+    }
+
+    /// Returns the link of the record, if it exists.
+    ///
+    /// # Errors
+    /// If the kernel cannot be asked.
+    pub(crate) fn link(&self, node: &Node) -> Result<Option<Link>, Error> {
+        Ok(node.links()?.find_link_by_index(self.index)?.filter(|link| self.is_of(link)))
+    }
+}
+
+/// Returns the record of a master, if it was written in this boot and namespace, without waiting for the lock.
+///
+/// # Errors
+/// If the file cannot be read.
+pub(crate) fn find(node: &Node, name: &LinkName) -> Result<Option<MasterRecord>, Error> {
+    let record = match read(&directory(node).join(name.as_str()))? {
+        Some(Ok(record)) => record,
+        _ => return Ok(None),
+    };
+    Ok(if record.is_current()? { Some(record) } else { None })
+}
+
+/// The records, locked: no other process changes a record or a master while this value exists.
+pub(crate) struct MasterRecords {
+    directory: PathBuf,
+    _lock: File,
+}
+
+impl MasterRecords {
+    /// Creates the directory if necessary, and locks it.
+    ///
+    /// # Errors
+    /// If another call holds the lock for too long.
+    pub(crate) fn lock(node: &Node) -> Result<Self, Error> {
+        node.state.make_dir(DIRECTORY)?;
+        let directory = directory(node);
+        let locked = lock(node, &directory)?;
+        let missing = || statefile::Error::Io {
+            operation: "lock",
+            path: directory.clone(),
+            source: io::ErrorKind::NotFound.into(),
+        };
+        Ok(Self { _lock: locked.ok_or_else(missing)?, directory })
+    }
+
+    /// Locks the directory; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// As [`MasterRecords::lock`].
+    pub(crate) fn lock_existing(node: &Node) -> Result<Option<Self>, Error> {
+        let directory = directory(node);
+        Ok(lock(node, &directory)?.map(|lock| Self { directory, _lock: lock }))
+    }
+
+    /// Whether the directory exists.
+    pub(crate) fn exist(node: &Node) -> bool {
+        directory(node).is_dir()
+    }
+
+    /// Returns the record of a master, if it was written in this boot and namespace. One that cannot be parsed is quarantined,
+    /// and one of another boot is removed: its link is gone.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub(crate) fn find(&self, name: &str) -> Result<Option<MasterRecord>, Error> {
+        let path = self.directory.join(name);
+        match read(&path)? {
+            None => Ok(None),
+            Some(Ok(record)) if record.is_current()? => Ok(Some(record)),
+            Some(Ok(_)) => {
+                statefile::remove(&path)?;
+                Ok(None)
+            }
+            Some(Err(error)) => {
+                let quarantined = statefile::quarantine(&path)?;
+                warn!(%error, file = %quarantined.display(), "the record of a master could not be parsed and was quarantined");
+                Ok(None)
+            }
+        }
+    }
+
+    /// Writes the record of a master.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(crate) fn write(&self, record: &MasterRecord) -> Result<(), Error> {
+        let path = self.directory.join(record.master.name.as_str());
+        let encode = |error: serde_json::Error| statefile::Error::Io {
+            operation: "encode",
+            path: path.clone(),
+            source: error.into(),
+        };
+        let bytes = serde_json::to_vec(record).map_err(encode)?;
+        Ok(statefile::replace(&path, 0o600, &bytes)?)
+    }
+
+    /// Removes the record of a master.
+    ///
+    /// # Errors
+    /// If the file cannot be removed.
+    pub(crate) fn remove(&self, name: &LinkName) -> Result<(), Error> {
+        Ok(statefile::remove(&self.directory.join(name.as_str()))?)
+    }
+
+    /// Returns the names of the masters that have a record.
+    ///
+    /// # Errors
+    /// If the directory cannot be listed.
+    pub(crate) fn names(&self) -> Result<Vec<LinkName>, Error> {
+        let failed =
+            |source| statefile::Error::Io { operation: "list", path: self.directory.clone(), source };
+        let entries = self.directory.read_dir().map_err(failed)?;
+        let name = |entry: io::Result<std::fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
+        let mut names: Vec<_> = entries.filter_map(name).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+}
+
+fn directory(node: &Node) -> PathBuf {
+    node.state.root().join(DIRECTORY)
+}
+
+fn lock(node: &Node, directory: &Path) -> Result<Option<File>, Error> {
+    let failed = |source| statefile::Error::Io { operation: "open", path: directory.to_owned(), source };
+    let file = match File::open(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(failed)?,
+    };
+    let deadline = node.budget.until("the records of masters", LOCK_TIMEOUT);
+    let at: Instant = deadline.at();
+    statefile::lock(&file, directory, at)?;
+    Ok(Some(file))
+}
+
+/// Reads a record, or returns why it cannot be parsed; `None` if there is none.
+fn read(path: &Path) -> Result<Option<Result<MasterRecord, String>>, Error> {
+    match statefile::read(path) {
+        Ok(bytes) => Ok(bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()))),
+        Err(error @ statefile::Error::NotRegular { .. }) => Ok(Some(Err(error.to_string()))),
+        Err(error) => Err(error.into()),
+    }
+}
