@@ -19,7 +19,11 @@ impl<'a> Slaves<'a> {
             machine.node.run_ip(&format!("link set {name}far up"));
         }
         machine.node.run_ip("link set right mtu 8000");
-        machine.node.run_ip("link set left up");
+        for name in ["left", "right"] {
+            // A link that has never been up has another qdisc.
+            machine.node.run_ip(&format!("link set {name} up"));
+        }
+        machine.node.run_ip("link set right down");
         Self(machine)
     }
 

@@ -11,6 +11,7 @@ use cni::{
     Plugin, StatusRequest, Version,
 };
 use ib_sriov_plugin::IbSriovPlugin;
+use ifacer_plugin::IfacerPlugin;
 use ipam_plugin::IpamPlugin;
 use ipoib_plugin::IpoibKind;
 use ipvlan_plugin::IpvlanKind;
@@ -27,16 +28,18 @@ static IPVLAN: Adapter<ChildLinkPlugin<IpvlanKind>> = Adapter::with_ipam(ChildLi
 static IPOIB: Adapter<ChildLinkPlugin<IpoibKind>> = Adapter::with_ipam(ChildLinkPlugin(IpoibKind), &IPAM);
 static SRIOV: Adapter<SriovPlugin> = Adapter::with_ipam(SriovPlugin, &IPAM);
 static IB_SRIOV: Adapter<IbSriovPlugin> = Adapter::with_ipam(IbSriovPlugin, &IPAM);
+static IFACER: Adapter<IfacerPlugin> = Adapter::without_ipam(IfacerPlugin);
 static RDMA: Adapter<RdmaPlugin> = Adapter::without_ipam(RdmaPlugin);
 
 /// Plugins, each with the commands that change nothing.
-const PLUGINS: [(&dyn Plugin, &[&str]); 8] = [
+const PLUGINS: [(&dyn Plugin, &[&str]); 9] = [
     (&MACVLAN, &["ADD", "CHECK", "STATUS", "VERSION"]),
     (&IPVLAN, &["ADD", "CHECK", "STATUS"]),
     (&IPOIB, &["ADD", "CHECK", "STATUS"]),
     (&SRIOV, &["ADD", "CHECK", "STATUS"]),
     (&IB_SRIOV, &["ADD", "CHECK", "STATUS"]),
     (&RDMA, &["ADD", "CHECK", "STATUS"]),
+    (&IFACER, &["ADD", "CHECK", "STATUS"]),
     (&IPAM, &["STATUS"]),
     (&Idle, &["DEL", "GC", "MAKE"]),
 ];
