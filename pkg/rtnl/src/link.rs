@@ -313,6 +313,16 @@ mod tests {
     }
 
     #[test]
+    fn a_kind_that_the_kernel_supports_is_known_without_creating_a_link() {
+        in_a_pod(|| {
+            let links = Handle::open().unwrap();
+            assert!(links.supports(InfoKind::Dummy).unwrap() || links.supports(InfoKind::MacVlan).unwrap());
+            assert!(!links.supports(InfoKind::Other("nonexistent".into())).unwrap());
+            assert_eq!(links.links().unwrap().len(), 1, "only lo");
+        });
+    }
+
+    #[test]
     fn what_another_process_sends_is_left_out_however_long() {
         in_a_pod(|| {
             let links = Handle::open().unwrap();

@@ -41,10 +41,11 @@ pub(crate) enum PluginName {
     Rdma,
     IbSriov,
     Ipoib,
+    Ifacer,
 }
 
 impl PluginName {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Macvlan,
         Self::SilkrailIpam,
         Self::Ipvlan,
@@ -52,6 +53,7 @@ impl PluginName {
         Self::Rdma,
         Self::IbSriov,
         Self::Ipoib,
+        Self::Ifacer,
     ];
 
     /// The name of its executable, e.g. `silkrail-ipam`.
@@ -64,6 +66,7 @@ impl PluginName {
             Self::Rdma => "rdma",
             Self::IbSriov => "ib-sriov",
             Self::Ipoib => "ipoib",
+            Self::Ifacer => "ifacer",
         }
     }
 
@@ -71,7 +74,9 @@ impl PluginName {
     fn place(self) -> CampaignEnv {
         match self {
             Self::Macvlan | Self::SilkrailIpam => CampaignEnv::Netns,
-            Self::Ipvlan | Self::Sriov | Self::Rdma | Self::IbSriov | Self::Ipoib => CampaignEnv::Lab,
+            Self::Ipvlan | Self::Sriov | Self::Rdma | Self::IbSriov | Self::Ipoib | Self::Ifacer => {
+                CampaignEnv::Lab
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use silkrail_tests::{
     chain::Chain,
     infiniband::{self, InfinibandMachine},
     machine::{LabMachine, LabVf},
+    master_chain,
     rail::{RailNode, ipam},
 };
 use testkit::{Call, TestNode, TestPod};
@@ -55,7 +56,8 @@ impl PluginUnderTest {
                     rail.ipam(&pools).args("K8S_POD_UID=2a6ed0c0-58d2-4c4f-9b09-9d1a4ae0b1aa")
                 })
             }
-            PluginName::Ipvlan => Self::on_pf(),
+            PluginName::Ipvlan => Self::on_pf("ipvlan", &json!({"master": "eth0", "mode": "l2"})),
+            PluginName::Ifacer => Self::on_pf("ifacer", &master_chain::vlan()),
             PluginName::Sriov => Self::in_chain(json!({"vlan": 321, "trust": "on", "mtu": 1400}), false),
             PluginName::Rdma => Self::in_chain(json!({}), true),
             PluginName::IbSriov => Self::on_infiniband_vf(),
@@ -70,10 +72,10 @@ impl PluginUnderTest {
         Self { location: PodLocation::Rail(rail), pod: Some(pod), call, earlier: None, device: false }
     }
 
-    fn on_pf() -> Self {
+    fn on_pf(plugin: &str, conf: &Value) -> Self {
         let machine = LabMachine::shared();
         let pod = machine.node.pod(POD);
-        let call = machine.plugin("ipvlan", &json!({"master": "eth0", "mode": "l2"})).pod(&pod);
+        let call = machine.plugin(plugin, conf).pod(&pod);
         Self { location: PodLocation::Machine(machine), pod: Some(pod), call, earlier: None, device: false }
     }
 

@@ -15,8 +15,8 @@ use testkit::{Observe, TestNode};
 
 use crate::install_fixture::{InstallFixture, write_program};
 
-const NAMES: [&str; 8] =
-    ["ib-sriov", "ipoib", "ipvlan", "macvlan", "rdma", "silkrail-ipam", "spiderpool", "sriov"];
+const NAMES: [&str; 9] =
+    ["ib-sriov", "ifacer", "ipoib", "ipvlan", "macvlan", "rdma", "silkrail-ipam", "spiderpool", "sriov"];
 const GO: &str = "#!/bin/sh\necho a Go plugin\n";
 
 /// Calls VERSION as a runtime does.

@@ -9,6 +9,7 @@ mod configuration;
 mod environment;
 mod golden;
 mod hostile;
+mod ifacer;
 mod infiniband;
 mod netns;
 mod plugin_pages;
@@ -24,7 +25,8 @@ use testkit::{Answer, Binaries, Call};
 use silkrail_tests::machine::has_vf;
 
 /// Every plugin whose protocol is tested.
-const PLUGINS: [&str; 7] = ["macvlan", "ipvlan", "ipoib", "sriov", "ib-sriov", "rdma", "silkrail-ipam"];
+const PLUGINS: [&str; 8] =
+    ["macvlan", "ipvlan", "ipoib", "sriov", "ib-sriov", "rdma", "ifacer", "silkrail-ipam"];
 
 /// Those that print their versions when `CNI_COMMAND` is not set; for the others that is an error.
 const WITH_ABOUT: [&str; 4] = ["macvlan", "ipvlan", "ipoib", "silkrail-ipam"];
@@ -74,6 +76,7 @@ fn valid(plugin: &str) -> Value {
         "name": "rail",
         "type": plugin,
         "master": "lo",
+        "interfaces": ["lo"],
         "ipam": {"type": "silkrail-ipam", "pools": [pool]},
     })
 }

@@ -21,7 +21,7 @@ struct PluginPage {
     base: fn() -> Value,
 }
 
-const PAGES: [PluginPage; 7] = [
+const PAGES: [PluginPage; 8] = [
     PluginPage {
         plugin: "macvlan",
         directory: "main/macvlan",
@@ -60,6 +60,12 @@ const PAGES: [PluginPage; 7] = [
             let prev = json!({"cniVersion": "1.0.0", "interfaces": [{"name": "net1", "sandbox": "/nonexistent/netns"}]});
             json!({"deviceID": "0000:00:00.0", "rdma": {"require": true}, "prevResult": prev})
         },
+    },
+    PluginPage {
+        plugin: "ifacer",
+        directory: "meta/ifacer",
+        sources: &[],
+        base: || json!({"interfaces": ["lo", "eth0"], "bond": {"name": "bond0"}}),
     },
     PluginPage { plugin: "silkrail-ipam", directory: "ipam/silkrail-ipam", sources: &[], base: || json!({}) },
 ];

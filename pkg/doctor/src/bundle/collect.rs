@@ -87,8 +87,13 @@ const OF_FUNCTION: [&str; 14] = [
     "subsystem_device",
     "vendor",
 ];
-const OF_STATE: [(&str, &[&str]); 4] =
-    [("attachments", &[".journal", ".bad"]), ("podmap/v1", &[".json"]), ("vf", ANY), ("rdma", ANY)];
+const OF_STATE: [(&str, &[&str]); 5] = [
+    ("attachments", &[".journal", ".bad"]),
+    ("podmap/v1", &[".json"]),
+    ("vf", ANY),
+    ("rdma", ANY),
+    ("masters", ANY),
+];
 
 impl BundleCollector {
     pub(super) fn of(options: &DoctorOptions, facts: &NodeFacts) -> Self {

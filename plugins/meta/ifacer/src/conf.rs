@@ -16,6 +16,8 @@ const DEFAULT_BOND_NAME: &str = "sp_bond0";
 /// # Errors
 /// If a value is invalid; the message contains its key.
 pub(crate) fn masters(common: &CallContext<'_>) -> Result<Vec<Master>, Error> {
+    // It has no meaning here, but must be well-formed, as for every plugin.
+    common.conf.ipam_type()?;
     let fields = common.conf.fields();
     let interfaces = interfaces(&fields)?;
     let id: VlanId = fields

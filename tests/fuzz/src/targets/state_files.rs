@@ -5,6 +5,7 @@ use std::{fmt::Debug, net::IpAddr};
 use child_link::ChildLinkPlugin;
 use cni::ConfObject;
 use ib_sriov_plugin::{GoIbSriovState, IbSriovPlugin};
+use ifacer_plugin::IfacerPlugin;
 use ipam::MapHeader;
 use ipam_plugin::IpamPlugin;
 use journal::{Change, JournalContent};
@@ -22,6 +23,7 @@ pub(super) fn run(input: &[u8]) {
     journal(input, plugin_runtime::read_journal::<SriovPlugin>);
     journal(input, plugin_runtime::read_journal::<IbSriovPlugin>);
     journal(input, plugin_runtime::read_journal::<RdmaPlugin>);
+    journal(input, plugin_runtime::read_journal::<IfacerPlugin>);
     journal(input, plugin_runtime::read_journal::<IpamPlugin>);
     if let Ok(claim) = serde_json::from_slice::<DeviceClaim>(input) {
         assert_round_trip(&claim);
