@@ -70,6 +70,7 @@ mod tests {
             up: true,
             running: true,
             parent,
+            parent_is_elsewhere: false,
             controller,
             device: None,
             settings: rtnl::LinkSettings::default(),

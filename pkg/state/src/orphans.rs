@@ -150,6 +150,7 @@ pub fn unreadable(state: &StateDir) -> Result<Vec<PathBuf>, Error> {
     };
     let mut found = journals::paths(state.attachments())?;
     found.extend(journals::paths(state.podmap().dir().to_owned())?);
+    found.extend(journals::paths(state.masters())?);
     found.retain(is_quarantined);
     for part in [ClaimKind::Vf, ClaimKind::Rdma] {
         found.extend(claim::list(state, part)?.1);
@@ -311,6 +312,16 @@ mod tests {
         symlink("former@net1", &path).unwrap();
         assert!(orphan.release(&state, Instant::now()).unwrap());
         assert_eq!(path.symlink_metadata().unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_quarantined_record_of_a_master_is_listed() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::at(dir.path());
+        fs::create_dir_all(state.masters()).unwrap();
+        fs::write(state.masters().join("eth0.100"), "{}").unwrap();
+        fs::write(state.masters().join("eth0.101.bad"), "{").unwrap();
+        assert_eq!(unreadable(&state).unwrap(), [state.masters().join("eth0.101.bad")]);
     }
 
     #[test]

@@ -56,6 +56,11 @@ impl StateDir {
         self.root.join("ipam/pods")
     }
 
+    /// Returns the directory of the records of masters, which ifacer writes.
+    pub fn masters(&self) -> PathBuf {
+        self.root.join("masters")
+    }
+
     /// Returns the pod map.
     pub fn podmap(&self) -> PodMap {
         PodMap::below(&self.root)

@@ -20,9 +20,6 @@ use crate::{
     master::{Master, MasterKind},
 };
 
-/// The directory of the records, in the state directory.
-const DIRECTORY: &str = "masters";
-
 /// How long a call waits for the lock of the records. A call holds it while it creates or deletes a link: a bond takes the
 /// kernel up to a second.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
@@ -94,7 +91,7 @@ impl MasterRecord {
 /// # Errors
 /// If the file cannot be read.
 pub(crate) fn find(node: &Node, name: &LinkName) -> Result<Option<MasterRecord>, Error> {
-    let record = match read(&directory(node).join(name.as_str()))? {
+    let record = match read(&node.state.masters().join(name.as_str()))? {
         Some(Ok(record)) => record,
         _ => return Ok(None),
     };
@@ -113,8 +110,7 @@ impl MasterRecords {
     /// # Errors
     /// If another call holds the lock for too long.
     pub(crate) fn lock(node: &Node) -> Result<Self, Error> {
-        node.state.make_dir(DIRECTORY)?;
-        let directory = directory(node);
+        let directory = node.state.make_dir("masters")?;
         let locked = lock(node, &directory)?;
         let missing = || statefile::Error::Io {
             operation: "lock",
@@ -129,13 +125,13 @@ impl MasterRecords {
     /// # Errors
     /// As [`MasterRecords::lock`].
     pub(crate) fn lock_existing(node: &Node) -> Result<Option<Self>, Error> {
-        let directory = directory(node);
+        let directory = node.state.masters();
         Ok(lock(node, &directory)?.map(|lock| Self { directory, _lock: lock }))
     }
 
     /// Whether the directory exists.
     pub(crate) fn exist(node: &Node) -> bool {
-        directory(node).is_dir()
+        node.state.masters().is_dir()
     }
 
     /// Returns the record of a master, if it was written in this boot and namespace. One that cannot be parsed is quarantined,
@@ -196,10 +192,6 @@ impl MasterRecords {
         names.sort_unstable();
         Ok(names)
     }
-}
-
-fn directory(node: &Node) -> PathBuf {
-    node.state.root().join(DIRECTORY)
 }
 
 fn lock(node: &Node, directory: &Path) -> Result<Option<File>, Error> {
