@@ -18,21 +18,25 @@ use crate::{
 ///
 /// # Errors
 /// If the kernel refuses the link; the record is then written nevertheless.
-pub(crate) fn create(node: &Node, records: &MasterRecords, record: &mut MasterRecord) -> Result<Link, Error> {
-    record_slaves(node, record)?;
+pub(crate) fn create(
+    node: &Node,
+    records: &MasterRecords,
+    master: &Master,
+    record: &mut MasterRecord,
+) -> Result<Link, Error> {
+    record_slaves(node, master, record)?;
     let (links, host) = (node.links()?, NetNs::current()?);
     let highest = links.links()?.iter().map(|link| link.index).max().unwrap_or_default();
-    let (name, mtu) = (record.master.name.clone(), record.slaves.iter().map(|slave| slave.mtu).min());
+    let (name, mtu) = (&master.name, record.slaves.iter().map(|slave| slave.mtu).min());
     for index in indexes_above(highest) {
         record.index = index;
         records.write(record)?;
-        let Some(message) = record.master.message(links)? else { break };
-        match links.create_link(NewLink { name: &name, index, netns: host.as_fd(), mtu, mac: None, message })
-        {
+        let Some(message) = master.message(links)? else { break };
+        match links.create_link(NewLink { name, index, netns: host.as_fd(), mtu, mac: None, message }) {
             Ok(()) => return Ok(links.link_by_index(index)?),
             // Another link took the index in between.
             Err(_) if links.find_link_by_index(index)?.is_some() => {}
-            Err(error) => return Err(explain(&record.master, error)),
+            Err(error) => return Err(explain(master, error)),
         }
     }
     Err(MasterError::NoIndex.into())
@@ -42,7 +46,12 @@ pub(crate) fn create(node: &Node, records: &MasterRecords, record: &mut MasterRe
 ///
 /// # Errors
 /// If the kernel refuses one.
-pub(crate) fn add_slaves(node: &Node, record: &MasterRecord, bond: &Link) -> Result<(), Error> {
+pub(crate) fn add_slaves(
+    node: &Node,
+    master: &Master,
+    record: &MasterRecord,
+    bond: &Link,
+) -> Result<(), Error> {
     let links = node.links()?;
     for slave in &record.slaves {
         let link = links.link_by_index(slave.index)?;
@@ -50,14 +59,14 @@ pub(crate) fn add_slaves(node: &Node, record: &MasterRecord, bond: &Link) -> Res
             continue;
         }
         links.set_up(link.index, false)?;
-        links.set_controller(link.index, bond.index).map_err(|error| explain(&record.master, error))?;
+        links.set_controller(link.index, bond.index).map_err(|error| explain(master, error))?;
     }
     Ok(())
 }
 
 /// Records the current state of the slaves of a bond, unless they are recorded: then the link was deleted meanwhile.
-fn record_slaves(node: &Node, record: &mut MasterRecord) -> Result<(), Error> {
-    let MasterKind::Bond(bond) = &record.master.kind else { return Ok(()) };
+fn record_slaves(node: &Node, master: &Master, record: &mut MasterRecord) -> Result<(), Error> {
+    let MasterKind::Bond(bond) = &master.kind else { return Ok(()) };
     if record.slaves.len() == bond.slaves.len() {
         return Ok(());
     }

@@ -49,14 +49,13 @@ pub(crate) fn examine(
         require_creatable(node, master, earlier)?;
         return Ok(None);
     };
-    match record.filter(|record| record.created && record.is_of(&link)).map(|record| &record.master) {
+    let expected = master.to_string();
+    match record.filter(|record| record.created && record.is_of(&link)) {
         // Its slaves are not compared: the ADD that created it may have been killed.
-        Some(ours) if ours == master => {}
-        Some(ours @ Master { kind: MasterKind::Bond(_), .. })
-            if matches!(master.kind, MasterKind::Bond(_)) =>
-        {
-            let (is, expected) = (ours.to_string(), master.to_string());
-            return Err(MasterError::OtherLink { name: master.name.clone(), is, expected }.into());
+        Some(ours) if ours.properties == expected => {}
+        Some(ours) if ours.is_bond() && matches!(master.kind, MasterKind::Bond(_)) => {
+            let (name, is) = (master.name.clone(), ours.properties.clone());
+            return Err(MasterError::OtherLink { name, is, expected }.into());
         }
         _ => master.require_same(links, &link)?,
     }

@@ -58,9 +58,9 @@ impl JournaledPlugin for IfacerPlugin {
             },
         )?;
         attachment::run_or_revert(journal, node, |journal| {
-            for master in masters {
+            for master in &masters {
                 let change = MasterUse::of(master, &request.attachment);
-                journal.record_and_apply(change, |change| change.acquire(node))?;
+                journal.record_and_apply(change, |change| change.acquire(node, master))?;
             }
             Ok(result)
         })

@@ -8,21 +8,18 @@ use rtnl::{
     DefaultNla, Handle, InfoBond, InfoData, InfoKind, InfoVlan, Link, LinkKind, LinkMessage,
     LinkMessageBuilder, LinkUnspec,
 };
-use serde::{Deserialize, Serialize};
 
 use crate::{bond_options, error::MasterError};
 
 /// A master with its expected properties.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Master {
     pub(crate) name: LinkName,
     pub(crate) kind: MasterKind,
 }
 
 /// The kind of a master, with its settings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MasterKind {
     /// A link that the node has. It is only set up, if it is down.
     Interface,
@@ -33,8 +30,7 @@ pub(crate) enum MasterKind {
 }
 
 /// The settings of a bond.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BondSettings {
     /// The number of the mode, 0 (balance-rr) to 6 (balance-alb).
     pub(crate) mode: u8,
@@ -84,6 +80,23 @@ impl Master {
             .name(self.name.to_string())
             .set_info_data(data);
         Ok(Some(parent.into_iter().fold(builder, LinkMessageBuilder::link).build()))
+    }
+
+    /// Returns the name of the kind, as the kernel has it for a link that can be created.
+    pub(crate) fn kind_name(&self) -> &'static str {
+        match self.kind {
+            MasterKind::Interface => "interface",
+            MasterKind::Vlan { .. } => "vlan",
+            MasterKind::Bond(_) => "bond",
+        }
+    }
+
+    /// Returns the VLAN ID of a VLAN.
+    pub(crate) fn vlan_id(&self) -> Option<u16> {
+        match self.kind {
+            MasterKind::Vlan { id, .. } => Some(id.get()),
+            MasterKind::Interface | MasterKind::Bond(_) => None,
+        }
     }
 
     /// Returns the kind of a link that can be created, and the kernel's module for it.

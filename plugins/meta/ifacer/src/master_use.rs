@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use identifiers::Attachment;
+use identifiers::{Attachment, LinkName};
 use plugin_runtime::{Error, Node};
 use rtnl::Link;
 use serde::{Deserialize, Serialize};
@@ -22,25 +22,25 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MasterUse {
-    master: Master,
+    name: LinkName,
     attachment: Attachment,
 }
 
 impl MasterUse {
     /// Returns the use of a master, which is not recorded yet.
-    pub(crate) fn of(master: Master, attachment: &Attachment) -> Self {
-        Self { master, attachment: attachment.clone() }
+    pub(crate) fn of(master: &Master, attachment: &Attachment) -> Self {
+        Self { name: master.name.clone(), attachment: attachment.clone() }
     }
 
     /// Records the use, and creates the link if necessary. The link is up then.
     ///
     /// # Errors
     /// If the link cannot be created, or another one has its name.
-    pub(crate) fn acquire(&self, node: &Node) -> Result<(), Error> {
+    pub(crate) fn acquire(&self, node: &Node, master: &Master) -> Result<(), Error> {
         let records = MasterRecords::lock(node)?;
-        let former = records.find(self.master.name.as_str())?;
-        let found = examine(node, &self.master, former.as_ref(), &[])?;
-        let mut record = self.record(former, found.as_ref())?;
+        let former = records.find(self.name.as_str())?;
+        let found = examine(node, master, former.as_ref(), &[])?;
+        let mut record = self.record(master, former, found.as_ref())?;
         let link = if let Some(link) = found {
             record.index = link.index;
             record.raised |= !record.created && !link.up;
@@ -48,26 +48,30 @@ impl MasterUse {
             link
         } else {
             (record.created, record.raised) = (true, false);
-            create(node, &records, &mut record)?
+            create(node, &records, master, &mut record)?
         };
         if record.created {
-            add_slaves(node, &record, &link)?;
+            add_slaves(node, master, &record, &link)?;
         }
         if link.up { Ok(()) } else { Ok(node.links()?.set_up(link.index, true)?) }
     }
 
     /// Returns the record to write, with this attachment as a user. If another program deleted the link, or created another
     /// one, it keeps the other users.
-    fn record(&self, former: Option<MasterRecord>, found: Option<&Link>) -> Result<MasterRecord, Error> {
+    fn record(
+        &self,
+        master: &Master,
+        former: Option<MasterRecord>,
+        found: Option<&Link>,
+    ) -> Result<MasterRecord, Error> {
         let mut record = match (former, found) {
             (Some(former), Some(link)) if former.is_of(link) => former,
-            (Some(mut former), None) => {
-                former.master = self.master.clone();
-                former
+            (Some(former), None) => {
+                let mut record = MasterRecord::new(master, former.users)?;
+                record.slaves = former.slaves;
+                record
             }
-            (former, _) => {
-                MasterRecord::new(&self.master, former.map(|former| former.users).unwrap_or_default())?
-            }
+            (former, _) => MasterRecord::new(master, former.map(|former| former.users).unwrap_or_default())?,
         };
         if !record.users.contains(&self.attachment) {
             record.users.push(self.attachment.clone());
@@ -78,7 +82,7 @@ impl MasterUse {
     /// Ends the use. The last use ends the master, if the plugin created it and nothing else uses it.
     fn release(&self, node: &Node) -> Result<(), Error> {
         let Some(records) = MasterRecords::lock_existing(node)? else { return Ok(()) };
-        let Some(mut record) = records.find(self.master.name.as_str())? else { return Ok(()) };
+        let Some(mut record) = records.find(self.name.as_str())? else { return Ok(()) };
         if !record.users.contains(&self.attachment) {
             return Ok(());
         }
@@ -108,7 +112,7 @@ pub(crate) fn end_if_unused(node: &Node, records: &MasterRecords, record: Master
         }
     }
     record.slaves.iter().try_for_each(|slave| slave.restore(node))?;
-    records.remove(&record.master.name)
+    records.remove(&record.name)
 }
 
 impl journal::Change for MasterUse {
@@ -130,13 +134,13 @@ impl journal::Change for MasterUse {
 
     fn verify(&self, node: &Node) -> Result<(), Error> {
         let changed = |how: &str| MasterError::Changed(format!("{self}: {how}"));
-        let record = record::find(node, &self.master.name)?.ok_or_else(|| changed("its record is gone"))?;
+        let record = record::find(node, &self.name)?.ok_or_else(|| changed("its record is gone"))?;
         if !record.users.contains(&self.attachment) {
             return Err(changed("its record does not contain the attachment").into());
         }
         match record.link(node)? {
             None => Err(changed("the link is gone, or is another one").into()),
-            Some(link) if link.name != self.master.name.as_str() => {
+            Some(link) if link.name != self.name.as_str() => {
                 Err(changed(&format!("it was renamed to {}", link.name)).into())
             }
             Some(link) if !link.up => Err(changed("it is down").into()),
@@ -147,6 +151,6 @@ impl journal::Change for MasterUse {
 
 impl fmt::Display for MasterUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "master {} ({})", self.master.name, self.master)
+        write!(f, "master {}", self.name)
     }
 }

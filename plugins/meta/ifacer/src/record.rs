@@ -15,10 +15,7 @@ use rtnl::{Link, LinkKind};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use crate::{
-    former_link::FormerLink,
-    master::{Master, MasterKind},
-};
+use crate::{former_link::FormerLink, master::Master};
 
 /// How long a call waits for the lock of the records. A call holds it while it creates or deletes a link: a bond takes the
 /// kernel up to a second.
@@ -31,7 +28,13 @@ pub(crate) struct MasterRecord {
     boot_id: String,
     /// The namespace of the node.
     netns: NetNsId,
-    pub(crate) master: Master,
+    pub(crate) name: LinkName,
+    /// `interface`, `vlan` or `bond`.
+    kind: String,
+    /// The ID of a VLAN.
+    vlan_id: Option<u16>,
+    /// All properties, as [`Master`] prints them.
+    pub(crate) properties: String,
     /// The index of the link, which is chosen before the link is created.
     pub(crate) index: u32,
     /// Whether the plugin created the link.
@@ -52,7 +55,10 @@ impl MasterRecord {
         Ok(Self {
             boot_id: boot_id()?.into(),
             netns: NetNs::current()?.identified()?.id(),
-            master: master.clone(),
+            name: master.name.clone(),
+            kind: master.kind_name().into(),
+            vlan_id: master.vlan_id(),
+            properties: master.to_string(),
             index: 0,
             created: false,
             raised: false,
@@ -63,13 +69,18 @@ impl MasterRecord {
 
     /// Whether a link is the one of the record: it has the index and the kind, and the ID of a VLAN.
     pub(crate) fn is_of(&self, link: &Link) -> bool {
-        let has_kind = match (&self.master.kind, &link.kind) {
-            (MasterKind::Interface, _) => link.name == self.master.name.as_str(),
-            (MasterKind::Vlan { id, .. }, Some(LinkKind::Vlan(is))) => *is == Some(id.get()),
-            (MasterKind::Bond(_), Some(LinkKind::Bond(_))) => true,
-            _ => false,
+        let has_kind = match &link.kind {
+            _ if self.kind == "interface" => link.name == self.name.as_str(),
+            Some(LinkKind::Vlan(id)) => self.kind == "vlan" && *id == self.vlan_id,
+            Some(kind) => kind.to_string() == self.kind,
+            None => false,
         };
         link.index == self.index && has_kind
+    }
+
+    /// Whether this is the record of a bond.
+    pub(crate) fn is_bond(&self) -> bool {
+        self.kind == "bond"
     }
 
     /// Whether the link exists as long as this boot, in the namespace of this thread.
@@ -161,7 +172,7 @@ impl MasterRecords {
     /// # Errors
     /// If the file cannot be written.
     pub(crate) fn write(&self, record: &MasterRecord) -> Result<(), Error> {
-        let path = self.directory.join(record.master.name.as_str());
+        let path = self.directory.join(record.name.as_str());
         let encode = |error: serde_json::Error| statefile::Error::Io {
             operation: "encode",
             path: path.clone(),
@@ -188,9 +199,7 @@ impl MasterRecords {
             |source| statefile::Error::Io { operation: "list", path: self.directory.clone(), source };
         let entries = self.directory.read_dir().map_err(failed)?;
         let name = |entry: io::Result<std::fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
-        let mut names: Vec<_> = entries.filter_map(name).collect();
-        names.sort_unstable();
-        Ok(names)
+        Ok(entries.filter_map(name).collect())
     }
 }
 
