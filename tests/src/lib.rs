@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `protocol` | environment and standard input in, standard output and exit code out | the built `silkrail-cni` |
 //! | `netns` | the built plugins in network namespaces of the running kernel | root |
+//! | `clients` | containerd, podman and libcni call the built plugins in network namespaces | root, the programs that `hack/test` unpacks |
 //! | `doctor` | faults in a tree of files, reported by `silkrail doctor --root` | the built `silkrail` |
 //! | `pair` | the built `silkrail` between two nodes | two of the lab's machines |
 //! | `daemon` | `silkraild` as a process, on a node without RDMA | the built `silkraild`, strace, promtool |
@@ -17,6 +18,9 @@
 //! This crate contains what several of them share: a node with one [`rail`], the lab's [`machine`] with its [`chain`], the
 //! command `silkrail` ([`cli`]) and a pod's [`cluster`] network; [`reboot`] changes state to that of a former boot, [`trace`]
 //! records the requests to the kernel, and [`reference`](mod@reference) is the metrics reference as data.
+//!
+//! For the callers of plugins: [`containerd`] with its client [`cri`] and [`podman`], which run in [`runtime_namespaces`];
+//! [`tools`] are the programs that `hack/test` unpacks.
 //!
 //! For metrics: the [`daemon`] and its [`scrape`], a software device with queue pairs ([`rxe`]), pods as the kubelet
 //! represents them on a node ([`kube_pod`]) and as an API server lists them ([`api_server`]), and [`prometheus`] with the
