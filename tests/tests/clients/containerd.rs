@@ -62,6 +62,8 @@ fn churn(release: Release, version: &str) {
     remove(&containerd.cri, &created);
     assert_eq!(containerd.cri.sandboxes().unwrap(), [""; 0]);
     if delete_forgotten(&containerd) > 0 {
+        // The kernel deletes a namespace in the background.
+        wait_until("their links are gone", || rail.node.link("rail0").unwrap()["promiscuity"] == 0);
         ProcFixture::of(&rail.node).gc("--yes").ended(0);
     }
     rail.node.snapshot().assert_is(&before);
