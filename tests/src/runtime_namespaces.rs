@@ -21,6 +21,9 @@ echo $$ >"/sys/fs/cgroup/$1/cgroup.procs"
 exec unshare --cgroup --mount --pid --fork --kill-child --mount-proc sh -ec '
   echo $$ >"/sys/fs/cgroup/$1/init/cgroup.procs"
   umount /sys/fs/cgroup
+  # The cache of libcni and the locks of podman are not those of another test, nor of this machine.
+  mkdir -p /var/lib/cni
+  for dir in /var/lib/cni /dev/shm; do mount -t tmpfs tmpfs "$dir"; done
   mount -t cgroup2 cgroup2 /sys/fs/cgroup
   trap "" CHLD
   echo ready

@@ -6,8 +6,10 @@
 
 use std::{
     collections::BTreeMap,
-    path::Path,
-    time::{SystemTime, UNIX_EPOCH},
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +19,9 @@ const FILE: &str = "gc.json";
 
 /// Mode of the file: it contains counts only.
 const MODE: u32 = 0o644;
+
+/// How long another run may hold the lock of the state directory, under which it writes the record.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Resources by kind: `vf`, `address`.
 pub type CountsByKind = BTreeMap<String, u64>;
@@ -38,6 +43,14 @@ pub enum GcRecordError {
     /// The file cannot be accessed.
     #[error(transparent)]
     File(#[from] statefile::Error),
+    /// The state directory cannot be opened.
+    #[error("{}: {source}", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// The error of the kernel.
+        source: io::Error,
+    },
     /// The file has other contents.
     #[error("{FILE}: {0}; delete the file")]
     Malformed(#[from] serde_json::Error),
@@ -62,6 +75,9 @@ impl GcRecord {
         reverted: CountsByKind,
         left: CountsByKind,
     ) -> Result<(), GcRecordError> {
+        let directory = File::open(state_dir)
+            .map_err(|source| GcRecordError::Directory { path: state_dir.to_owned(), source })?;
+        statefile::lock(&directory, state_dir, Instant::now() + LOCK_TIMEOUT)?;
         let mut record = match Self::read(state_dir) {
             Ok(record) => record.unwrap_or_default(),
             Err(GcRecordError::Malformed(_)) => Self::default(),
@@ -79,7 +95,7 @@ impl GcRecord {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, thread};
 
     use super::*;
 
@@ -96,6 +112,17 @@ mod tests {
         let record = GcRecord::read(dir.path()).unwrap().unwrap();
         assert_eq!((record.reverted, record.left), (counts("vf", 5), counts("address", 0)));
         assert!(record.time > 1_700_000_000, "{}", record.time);
+    }
+
+    #[test]
+    fn concurrent_runs_are_all_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| GcRecord::add_run(dir.path(), counts("vf", 1), counts("vf", 0)).unwrap());
+            }
+        });
+        assert_eq!(GcRecord::read(dir.path()).unwrap().unwrap().reverted, counts("vf", 8));
     }
 
     #[test]

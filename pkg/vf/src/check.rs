@@ -19,7 +19,9 @@ pub fn check(
     let pod = PodNetns::open(&request.netns, request.own_netns_allowed)?;
     let prev =
         request.common.conf.prev_result()?.ok_or_else(|| CniError::config("required prevResult missing"))?;
-    let Some(journal) = attachment::find::<Change>(node, plugin, &request.attachment)? else {
+    let journal = attachment::find::<Change>(node, plugin, &request.attachment)?;
+    // An ADD that was killed is no attachment.
+    let Some(journal) = journal.filter(|journal| journal.is_complete()) else {
         return Err(Error::from(VfError::NoAttachment(request.attachment.clone())).into());
     };
     let changes = journal.changes();

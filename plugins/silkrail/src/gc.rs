@@ -54,14 +54,15 @@ impl GcArgs {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         let node = node(root, &self.state_dir, &self.cni_path);
         let findings = if self.yes { ::gc::clean_up(&node, silkrail_cni::find)? } else { ::gc::find(&node)? };
+        if self.yes {
+            // Before printing, which fails if nobody reads the output.
+            ::gc::record(&node, &findings)?;
+        }
         if self.json {
             json::print(&findings, out)?;
         } else {
             print(&findings, out)?;
             state_dir_warning::warn_if_missing(&self.state_dir, out)?;
-        }
-        if self.yes {
-            ::gc::record(&node, &findings)?;
         }
         let left = findings.iter().any(|finding| finding.verdict == FindingState::Left);
         Ok(if left { CommandExit::Refused } else { CommandExit::Done })
