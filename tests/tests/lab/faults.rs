@@ -97,3 +97,24 @@ fn invariant_1_a_killed_add_is_reverted_by_the_next_add_of_the_vf() {
         machine.node.snapshot().assert_is(&before);
     }
 }
+
+#[test]
+fn check_of_a_killed_add_fails_at_every_step() {
+    let machine = LabMachine::exclusive();
+    let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
+    let chain = Chain::new(&machine, &vf, &pod, json!({}));
+    let result = chain.sriov().add().ok();
+    chain.sriov().check_after(&result).done();
+    chain.sriov().del().done();
+    for step in 1.. {
+        let answer = chain.sriov().clone().fault(&format!("kill:{step}")).add();
+        let check = chain.sriov().check_after(&result);
+        chain.sriov().del().done();
+        if !answer.was_killed() {
+            answer.ok();
+            assert!(step > 8, "only {step} steps were seen");
+            break;
+        }
+        assert!(!check.status.success(), "step {step}: {check:?}");
+    }
+}
