@@ -164,6 +164,18 @@ pub fn find<C: NodeChange>(
     open(node, &node.state.journal(attachment, plugin))
 }
 
+/// Opens the journal of an attachment, as [`find`] does, if its ADD was completed: that of a killed ADD is no attachment.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_complete<C: NodeChange>(
+    node: &Node,
+    plugin: &str,
+    attachment: &Attachment,
+) -> Result<Option<Journal<C>>, Error> {
+    Ok(find(node, plugin, attachment)?.filter(Journal::is_complete))
+}
+
 /// Runs an ADD's changes. If one fails, all of them are reverted.
 ///
 /// # Errors

@@ -19,9 +19,7 @@ pub fn check(
     let pod = PodNetns::open(&request.netns, request.own_netns_allowed)?;
     let prev =
         request.common.conf.prev_result()?.ok_or_else(|| CniError::config("required prevResult missing"))?;
-    let journal = attachment::find::<Change>(node, plugin, &request.attachment)?;
-    // An ADD that was killed is no attachment.
-    let Some(journal) = journal.filter(|journal| journal.is_complete()) else {
+    let Some(journal) = attachment::find_complete::<Change>(node, plugin, &request.attachment)? else {
         return Err(Error::from(VfError::NoAttachment(request.attachment.clone())).into());
     };
     let changes = journal.changes();

@@ -177,3 +177,23 @@ fn invariant_4_two_attachments_never_have_the_same_address_if_one_add_is_killed(
         assert!(rail.node.snapshot().claims().is_empty());
     });
 }
+
+#[test]
+fn check_of_a_killed_add_fails_at_every_step() {
+    let rail = RailNode::new();
+    let call = rail.macvlan(&json!({}));
+    let result = call.add().ok();
+    call.check_after(&result).done();
+    call.del().done();
+    for step in 1.. {
+        let answer = call.clone().fault(&format!("kill:{step}")).add();
+        let check = call.check_after(&result);
+        call.del().done();
+        if !answer.was_killed() {
+            answer.ok();
+            assert!(step > 4, "only {step} steps were seen");
+            break;
+        }
+        assert!(!check.status.success(), "step {step}: {check:?}");
+    }
+}

@@ -42,7 +42,8 @@ impl JournaledPlugin for IpamPlugin {
     }
 
     fn check(&self, node: &Node, request: &CheckRequest<'_>) -> Result<(), Error> {
-        let Some(journal) = attachment::find::<Change>(node, Self::NAME, &request.attachment)? else {
+        let Some(journal) = attachment::find_complete::<Change>(node, Self::NAME, &request.attachment)?
+        else {
             return Err(
                 plugin_runtime::Error::from(IpamError::NoAttachment(request.attachment.clone())).into()
             );

@@ -37,7 +37,8 @@ impl JournaledPlugin for RdmaPlugin {
 
     fn check(&self, node: &Node, request: &CheckRequest<'_>) -> Result<(), Error> {
         let pod = plugin_runtime::netns_of(&request.netns, request.own_netns_allowed)?;
-        let Some(journal) = attachment::find::<RdmaChange>(node, Self::NAME, &request.attachment)? else {
+        let Some(journal) = attachment::find_complete::<RdmaChange>(node, Self::NAME, &request.attachment)?
+        else {
             return Err(
                 plugin_runtime::Error::from(RdmaError::NoAttachment(request.attachment.clone())).into()
             );
