@@ -51,8 +51,8 @@ pub(crate) fn examine(
     };
     let expected = master.to_string();
     match record.filter(|record| record.created && record.is_of(&link)) {
-        // Its slaves are not compared: the ADD that created it may have been killed.
-        Some(ours) if ours.properties == expected => {}
+        // The ADD that created it may have been killed before it added the slaves.
+        Some(ours) if ours.properties == expected => require_slaves_free(node, master, Some(&link))?,
         Some(ours) if ours.is_bond() && matches!(master.kind, MasterKind::Bond(_)) => {
             let (name, is) = (master.name.clone(), ours.properties.clone());
             return Err(MasterError::OtherLink { name, is, expected }.into());
@@ -74,21 +74,29 @@ fn require_creatable(node: &Node, master: &Master, earlier: &[Master]) -> Result
                 require_free(node, master, &parent, id.get())?;
             }
         }
-        MasterKind::Bond(bond) => {
-            for slave in &bond.slaves {
-                let link = interface(node.links()?, slave)?;
-                if let Some(user) = usage::user_of(node, &link)? {
-                    let (interface, bond) = (slave.clone(), master.name.clone());
-                    return Err(MasterError::Busy { interface, bond, user }.into());
-                }
-            }
-        }
+        MasterKind::Bond(_) => require_slaves_free(node, master, None)?,
     }
     let Some((kind, module)) = master.module() else { return Ok(()) };
     if node.links()?.supports(kind.clone())? {
         return Ok(());
     }
     Err(MasterError::NoModule { kind, module }.into())
+}
+
+/// Checks that nothing uses the slaves of a bond, except those that the bond has already.
+fn require_slaves_free(node: &Node, master: &Master, bond: Option<&Link>) -> Result<(), Error> {
+    let MasterKind::Bond(settings) = &master.kind else { return Ok(()) };
+    for slave in &settings.slaves {
+        let link = interface(node.links()?, slave)?;
+        if link.controller.is_some() && link.controller == bond.map(|bond| bond.index) {
+            continue;
+        }
+        if let Some(user) = usage::user_of(node, &link)? {
+            let (interface, bond) = (slave.clone(), master.name.clone());
+            return Err(MasterError::Busy { interface, bond, user }.into());
+        }
+    }
+    Ok(())
 }
 
 /// Checks that no link of another name has the VLAN ID on the parent.
