@@ -64,12 +64,14 @@ pub(crate) fn add_slaves(
     Ok(())
 }
 
-/// Records the current state of the slaves of a bond, unless they are recorded: then the link was deleted meanwhile.
+/// Records the current state of the slaves of a bond, unless they are recorded: then the link was deleted meanwhile. If others
+/// are, those are restored: the interfaces of the network were changed.
 fn record_slaves(node: &Node, master: &Master, record: &mut MasterRecord) -> Result<(), Error> {
     let MasterKind::Bond(bond) = &master.kind else { return Ok(()) };
-    if record.slaves.len() == bond.slaves.len() {
+    if record.slaves.iter().map(|slave| &slave.name).eq(&bond.slaves) {
         return Ok(());
     }
+    record.slaves.iter().try_for_each(|slave| slave.restore(node))?;
     let state = |name| Ok::<_, Error>(FormerLink::of(name, &node.links()?.link(name)?));
     record.slaves = bond.slaves.iter().map(state).collect::<Result<_, _>>()?;
     Ok(())

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FormerLink {
-    name: LinkName,
+    pub(crate) name: LinkName,
     pub(crate) index: u32,
     up: bool,
     /// In bytes.
