@@ -101,7 +101,9 @@ pub(crate) fn end_if_unused(node: &Node, records: &MasterRecords, record: Master
         return records.write(&record);
     }
     let links = node.links()?;
-    if let Some(link) = record.link(node)?.filter(|_| record.created || record.raised) {
+    // Indexes are used again, so a link of another name may be another one.
+    let is_ours = |link: &Link| (record.created || record.raised) && link.name == record.name.as_str();
+    if let Some(link) = record.link(node)?.filter(is_ours) {
         if let Some(user) = usage::user_of(node, &link)? {
             info!(link = %link.name, %user, "keeping the link of the last pod");
             return records.write(&record);
