@@ -10,7 +10,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     sync::OnceLock,
 };
@@ -143,6 +143,17 @@ impl LiveNetns {
         Ok(opened.filter(|netns| ids.insert((netns.id().dev, netns.id().ino))).collect())
     }
 
+    /// Opens every namespace that is held, as [`LiveNetns::open_all`], for callers that must not overlook one.
+    ///
+    /// # Errors
+    /// If a namespace that may still exist could not be opened, or the open files of a process could not be read.
+    pub fn require_all(&self) -> Result<Vec<NetNs>, NotOnNode> {
+        let open = self.open_files()?;
+        let inos: BTreeSet<u64> = self.held.keys().chain(open.keys()).copied().collect();
+        let paths = |ino| [&self.held, &open].into_iter().filter_map(move |held| held.get(ino)).flatten();
+        inos.iter().filter_map(|ino| open_first(paths(ino)).transpose()).collect()
+    }
+
     /// Returns why the namespace that `path` referred to is dead; `None` if it is or may be alive.
     pub fn reason_dead(&self, path: &Path, id: NetNsId) -> Option<String> {
         match self.liveness(path, id) {
@@ -184,6 +195,24 @@ pub fn sees_every_process(root: &Path) -> Result<bool, NotOnNode> {
 /// Returns the PID namespace of this process, like `pid:[4026531836]`; empty if `/proc` does not show this process.
 fn pid_namespace(proc: &Path) -> Result<String, NotOnNode> {
     Ok(text_of_link(&proc.join("self/ns/pid"))?.unwrap_or_default())
+}
+
+/// Opens the first path that still refers to a namespace; `None` if all of them are gone.
+fn open_first<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<Option<NetNs>, NotOnNode> {
+    let mut refused = None;
+    for path in paths {
+        match NetNs::open(path) {
+            Ok(netns) => return Ok(Some(netns)),
+            Err(Error::Missing { .. } | Error::NotANamespace { .. }) => {}
+            // The kernel refuses access to a process that has just exited.
+            Err(_) if path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) => {
+            }
+            Err(Error::Open { path, source } | Error::Enter { path, source }) => {
+                refused = Some(NotOnNode::Unreadable { path, source });
+            }
+        }
+    }
+    refused.map_or(Ok(None), Err)
 }
 
 /// Returns whether a path refers to that namespace; `None` if that cannot be determined, for example without a cookie.
@@ -337,6 +366,20 @@ mod tests {
         }
         fs::remove_file(&pid).unwrap();
         assert!(LiveNetns::scan(root.path()).is_err(), "without /proc");
+    }
+
+    #[test]
+    fn a_namespace_that_cannot_be_opened_is_overlooked_only_if_it_is_gone() {
+        let root = node();
+        let ns = root.path().join("proc/77/task/77/ns");
+        fs::create_dir_all(&ns).unwrap();
+        symlink("net:[4026532999]", ns.join("net")).unwrap();
+        let living = LiveNetns::scan(root.path()).unwrap();
+        assert!(living.require_all().unwrap().is_empty());
+        // It exists, but opening it fails with ELOOP.
+        symlink("net:[4026532999]", ns.join("net:[4026532999]")).unwrap();
+        assert!(living.open_all().unwrap().is_empty());
+        assert!(matches!(living.require_all(), Err(NotOnNode::Unreadable { .. })));
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub use budget::{Budget, BudgetShare, Deadline, seconds};
 pub use condition::{Condition, PluginError};
 pub use error::{Error, not_available};
 pub use node::Node;
-pub use pod_netns::{PodNetns, find_netns, netns_of, other_netns};
+pub use pod_netns::{PodNetns, every_other_netns, find_netns, netns_of, other_netns};
 pub use retry::retry_while_busy;
 pub use revert_by_journal::RevertByJournal;
 pub use run::run;

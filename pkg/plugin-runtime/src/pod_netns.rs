@@ -3,7 +3,7 @@
 use std::{fs, io, path::Path};
 
 use identifiers::LinkName;
-use netns::{LiveNetns, NetNs, NetNsId};
+use netns::{LiveNetns, NetNs, NetNsId, NotOnNode};
 use rtnl::{Handle, Link};
 use tracing::warn;
 
@@ -59,6 +59,16 @@ pub fn other_netns() -> Result<Vec<NetNs>, Error> {
     });
     all.retain(|netns| netns.id() != own);
     Ok(all)
+}
+
+/// Opens the same namespaces as [`other_netns`], for callers that must not overlook one.
+///
+/// # Errors
+/// Outer: as [`other_netns`]. Inner: why a namespace that may be in use cannot be opened.
+pub fn every_other_netns() -> Result<Result<Vec<NetNs>, NotOnNode>, Error> {
+    let own = NetNs::current()?.id();
+    let all = LiveNetns::scan(Path::new("/")).and_then(|living| living.require_all());
+    Ok(all.map(|all| all.into_iter().filter(|netns| netns.id() != own).collect()))
 }
 
 impl PodNetns {

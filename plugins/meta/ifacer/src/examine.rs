@@ -74,8 +74,15 @@ fn require_creatable(node: &Node, master: &Master, earlier: &[Master]) -> Result
                 require_free(node, master, &parent, id.get())?;
             }
         }
-        MasterKind::Bond(_) => require_slaves_free(node, master, None)?,
+        MasterKind::Bond(bond) => {
+            bond.slaves.iter().try_for_each(|slave| interface(node.links()?, slave).map(drop))?;
+        }
     }
+    require_supported(node, master)?;
+    require_slaves_free(node, master, None)
+}
+
+fn require_supported(node: &Node, master: &Master) -> Result<(), Error> {
     let Some((kind, module)) = master.module() else { return Ok(()) };
     if node.links()?.supports(kind.clone())? {
         return Ok(());

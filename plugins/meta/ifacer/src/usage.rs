@@ -1,10 +1,11 @@
 //! What uses a link of the node.
 
-use plugin_runtime::{Error, Node, PodNetns, other_netns};
+use netns::NetNs;
+use plugin_runtime::{Error, Node, PodNetns, every_other_netns};
 use rtnl::{Link, LinkKind};
 
 /// Returns what uses a link, apart from the node's own routes: an address, a bond or bridge, or a link on it, in any
-/// namespace in use. `None` if nothing does.
+/// namespace in use; or why a namespace cannot be examined, so that it may have such a link. `None` if nothing does.
 ///
 /// # Errors
 /// If the kernel does not list the links.
@@ -20,19 +21,22 @@ pub(crate) fn user_of(node: &Node, link: &Link) -> Result<Option<String>, Error>
     if let Some(child) = links.links()?.iter().find(|child| is_child(child) && !child.parent_is_elsewhere) {
         return Ok(Some(format!("the link {} is on it", child.name)));
     }
-    for netns in other_netns()? {
-        // A namespace that ends meanwhile has no links.
-        let Ok(pod) = PodNetns::of(netns) else { continue };
-        let inside = pod.links.links().unwrap_or_default();
-        if let Some(child) = inside.iter().find(|child| is_child(child) && child.parent_is_elsewhere) {
-            return Ok(Some(format!(
-                "the link {} of the network namespace {} is on it",
-                child.name,
-                pod.id()
-            )));
-        }
-    }
-    Ok(None)
+    let pods = match every_other_netns()? {
+        Ok(pods) => pods,
+        Err(unknown) => return Ok(Some(unknown.to_string())),
+    };
+    // A namespace that is open does not end, so an error does not mean that it has no link.
+    Ok(pods
+        .into_iter()
+        .find_map(|netns| user_in(netns, &is_child).unwrap_or_else(|error| Some(error.to_string()))))
+}
+
+/// Returns the link of another namespace that is on a link of the node.
+fn user_in(netns: NetNs, is_child: &dyn Fn(&Link) -> bool) -> Result<Option<String>, Error> {
+    let pod = PodNetns::of(netns)?;
+    let inside = pod.links.links()?;
+    let child = inside.iter().find(|child| is_child(child) && child.parent_is_elsewhere);
+    Ok(child.map(|child| format!("the link {} of the network namespace {} is on it", child.name, pod.id())))
 }
 
 /// Whether the `parent` of a link is its peer.
