@@ -104,8 +104,8 @@ pub(crate) fn end_if_unused(node: &Node, records: &MasterRecords, record: Master
     // Indexes are used again, so a link of another name may be another one.
     let is_ours = |link: &Link| (record.created || record.raised) && link.name == record.name.as_str();
     if let Some(link) = record.link(node)?.filter(is_ours) {
-        if let Some(user) = usage::user_of(node, &link)? {
-            info!(link = %link.name, %user, "keeping the link of the last pod");
+        if let Some(reason) = usage::reason_to_keep(node, &link)? {
+            info!(link = %link.name, %reason, "keeping the link of the last pod");
             return records.write(&record);
         }
         match if record.created { links.delete_link(link.index) } else { links.set_up(link.index, false) } {

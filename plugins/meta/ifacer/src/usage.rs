@@ -10,11 +10,30 @@ use rtnl::{Link, LinkKind};
 /// # Errors
 /// If the kernel does not list the links.
 pub(crate) fn user_of(node: &Node, link: &Link) -> Result<Option<String>, Error> {
+    let addresses = node.links()?.addresses(link.index)?;
+    user(node, link, addresses.first().map(ToString::to_string))
+}
+
+/// Returns why a link must not be deleted or set down: what uses it, as [`user_of`], but without addresses that the kernel
+/// adds itself after router advertisements. `None` if nothing does.
+///
+/// # Errors
+/// As [`user_of`].
+pub(crate) fn reason_to_keep(node: &Node, link: &Link) -> Result<Option<String>, Error> {
+    let links = node.links()?;
+    let permanent = links.permanent_addresses(link.index)?;
+    let addresses = links.addresses(link.index)?;
+    // The kernel adds only IPv6 addresses; those of IPv4 with a lifetime are of a DHCP client.
+    let kept = addresses.iter().find(|address| address.is_ipv4() || permanent.contains(address));
+    user(node, link, kept.map(ToString::to_string))
+}
+
+fn user(node: &Node, link: &Link, address: Option<String>) -> Result<Option<String>, Error> {
     let links = node.links()?;
     if let Some(controller) = link.controller {
         return Ok(Some(format!("it belongs to the link with index {controller}")));
     }
-    if let Some(address) = links.addresses(link.index)?.first() {
+    if let Some(address) = address {
         return Ok(Some(format!("it has the address {address}")));
     }
     let is_child = |child: &Link| child.parent == Some(link.index) && !is_peer(child);
