@@ -10,7 +10,7 @@ use rtnl::{Link, NewLink, indexes_above};
 use crate::{
     error::MasterError,
     former_link::FormerLink,
-    master::{Master, MasterKind},
+    master::{Master, MasterKind, interface},
     record::{MasterRecord, MasterRecords},
 };
 
@@ -42,21 +42,28 @@ pub(crate) fn create(
     Err(MasterError::NoIndex.into())
 }
 
-/// Adds the slaves to a bond that the plugin created, unless they belong to it.
+/// Adds the slaves to a bond that the plugin created, unless they belong to it. One that was deleted and created again, for
+/// example with its driver, has another index: its state is recorded again.
 ///
 /// # Errors
 /// If the kernel refuses one.
 pub(crate) fn add_slaves(
     node: &Node,
+    records: &MasterRecords,
     master: &Master,
-    record: &MasterRecord,
+    record: &mut MasterRecord,
     bond: &Link,
 ) -> Result<(), Error> {
     let links = node.links()?;
-    for slave in &record.slaves {
-        let link = links.link_by_index(slave.index)?;
+    for number in 0..record.slaves.len() {
+        let slave = &mut record.slaves[number];
+        let link = interface(links, &slave.name)?;
         if link.controller == Some(bond.index) {
             continue;
+        }
+        if link.index != slave.index {
+            *slave = FormerLink::of(&slave.name, &link);
+            records.write(record)?;
         }
         links.set_up(link.index, false)?;
         links.set_controller(link.index, bond.index).map_err(|error| explain(master, error))?;

@@ -51,7 +51,7 @@ impl MasterUse {
             create(node, &records, master, &mut record)?
         };
         if record.created {
-            add_slaves(node, master, &record, &link)?;
+            add_slaves(node, &records, master, &mut record, &link)?;
         }
         if link.up { Ok(()) } else { Ok(node.links()?.set_up(link.index, true)?) }
     }
