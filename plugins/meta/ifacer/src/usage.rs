@@ -14,18 +14,30 @@ pub(crate) fn user_of(node: &Node, link: &Link) -> Result<Option<String>, Error>
     user(node, link, addresses.first().map(ToString::to_string))
 }
 
-/// Returns why a link must not be deleted or set down: what uses it, as [`user_of`], but without addresses that the kernel
-/// adds itself after router advertisements. `None` if nothing does.
+/// Returns why a link must not be deleted or set down: its VFs, or what uses it, as [`user_of`], but without addresses that
+/// the kernel adds itself after router advertisements. `None` if nothing does.
 ///
 /// # Errors
 /// As [`user_of`].
 pub(crate) fn reason_to_keep(node: &Node, link: &Link) -> Result<Option<String>, Error> {
+    let vfs = num_vfs(node, link)?;
+    if vfs > 0 {
+        return Ok(Some(format!("it has {vfs} VFs")));
+    }
     let links = node.links()?;
     let permanent = links.permanent_addresses(link.index)?;
     let addresses = links.addresses(link.index)?;
     // The kernel adds only IPv6 addresses; those of IPv4 with a lifetime are of a DHCP client.
     let kept = addresses.iter().find(|address| address.is_ipv4() || permanent.contains(address));
     user(node, link, kept.map(ToString::to_string))
+}
+
+/// Returns the number of VFs of a link, if it is that of a PF.
+fn num_vfs(node: &Node, link: &Link) -> Result<u32, Error> {
+    let Ok(name) = link.name.parse() else { return Ok(0) };
+    let function = node.sysfs.function_of(&name)?;
+    let Some(pf) = function.and_then(|function| function.pci()) else { return Ok(0) };
+    Ok(node.sysfs.num_vfs(pf)?)
 }
 
 fn user(node: &Node, link: &Link, address: Option<String>) -> Result<Option<String>, Error> {
