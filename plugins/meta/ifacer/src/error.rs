@@ -31,6 +31,9 @@ pub(crate) enum MasterError {
     /// CHECK: the attachment has no journal.
     #[error("attachment {0} has no master")]
     NoAttachment(Attachment),
+    /// CHECK: the ADD was killed.
+    #[error("the ADD of attachment {0} was not completed")]
+    Incomplete(Attachment),
     /// CHECK: the link is gone, is another one, or is down.
     #[error("{0}")]
     Changed(String),
@@ -43,7 +46,7 @@ impl PluginError for MasterError {
             Self::OtherLink { .. } | Self::OtherName { .. } | Self::Busy { .. } => Condition::InUse,
             Self::NoModule { .. } => Condition::Internal,
             Self::NoIndex => Condition::TryAgain,
-            Self::NoAttachment(_) | Self::Changed(_) => Condition::Changed,
+            Self::NoAttachment(_) | Self::Incomplete(_) | Self::Changed(_) => Condition::Changed,
         }
     }
 
@@ -68,7 +71,7 @@ impl PluginError for MasterError {
                 "run `modprobe {module}`; if there is no such module, install the kernel's extra modules \
                  (linux-modules-extra, kernel-modules-extra)"
             ),
-            Self::NoIndex | Self::NoAttachment(_) | Self::Changed(_) => String::new(),
+            Self::NoIndex | Self::NoAttachment(_) | Self::Incomplete(_) | Self::Changed(_) => String::new(),
         }
     }
 }

@@ -72,14 +72,13 @@ impl JournaledPlugin for IfacerPlugin {
 
     fn check(&self, node: &Node, request: &CheckRequest<'_>) -> Result<(), Error> {
         let masters = conf::masters(&request.common)?;
-        match attachment::find::<MasterUse>(node, Self::NAME, &request.attachment)? {
-            Some(journal) => Ok(journal.verify(node)?),
-            None if masters.is_empty() => Ok(()),
-            None => {
-                let missing = MasterError::NoAttachment(request.attachment.clone());
-                Err(plugin_runtime::Error::from(missing).into())
-            }
-        }
+        let failed = match attachment::find::<MasterUse>(node, Self::NAME, &request.attachment)? {
+            Some(journal) if journal.is_complete() => return Ok(journal.verify(node)?),
+            Some(_) => MasterError::Incomplete(request.attachment.clone()),
+            None if masters.is_empty() => return Ok(()),
+            None => MasterError::NoAttachment(request.attachment.clone()),
+        };
+        Err(plugin_runtime::Error::from(failed).into())
     }
 
     fn gc_without_journal(&self, node: &Node, valid: &[Attachment]) -> Result<(), plugin_runtime::Error> {
