@@ -120,6 +120,20 @@ fn a_parent_that_was_down_is_down_after_its_last_vlan() {
 }
 
 #[test]
+fn an_interface_with_vfs_is_not_set_down() {
+    let machine = LabMachine::shared();
+    machine.node.run_ip("link set eth1 down");
+    let pod = machine.node.pod("a");
+    let conf = json!({"interfaces": ["eth1"], "vlanID": 7});
+    let chain = MasterChain::new(&machine, &pod, "a", &conf, "eth1.7");
+    chain.add();
+    chain.del();
+    let is_up = is_up(&link(&machine, "eth1"));
+    machine.node.run_ip("link set eth1 up");
+    assert!(is_up && machine.node.link("eth1.7").is_none());
+}
+
+#[test]
 fn a_link_with_other_properties_is_refused_and_both_are_named() {
     let machine = LabMachine::shared();
     let pod = machine.node.pod("a");
@@ -178,6 +192,34 @@ fn a_link_that_something_else_uses_is_kept_until_gc() {
         assert!(machine.node.link(VLAN).is_none(), "{use_it}: {}", ran.stderr);
     }
     drop((pod, other));
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn an_address_of_a_router_advertisement_does_not_keep_a_vlan() {
+    let machine = LabMachine::shared();
+    let (before, pod) = (machine.node.snapshot(), machine.node.pod("a"));
+    let chain = MasterChain::on_vlan(&machine, &pod, "a");
+    chain.add();
+    // As the kernel adds it: with a lifetime.
+    machine.node.run_ip(&format!("address add fd00:99::1/64 dev {VLAN} valid_lft 900 preferred_lft 900"));
+    chain.del();
+    drop(pod);
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn a_renamed_vlan_is_not_deleted() {
+    let machine = LabMachine::shared();
+    let (before, pod) = (machine.node.snapshot(), machine.node.pod("a"));
+    let chain = MasterChain::on_vlan(&machine, &pod, "a");
+    chain.add();
+    machine.node.run_ip(&format!("link set {VLAN} down"));
+    machine.node.run_ip(&format!("link set {VLAN} name storage"));
+    chain.del();
+    assert!(machine.node.link("storage").is_some(), "it is not ifacer's any more");
+    machine.node.run_ip("link delete storage");
+    drop(pod);
     machine.node.snapshot().assert_is(&before);
 }
 

@@ -106,6 +106,11 @@ fn an_interface_in_use_does_not_become_a_slave() {
     let call = slaves.chain(&pod, "a").ifacer().clone();
     for (used, free, shown) in [
         ("address add 10.99.0.1/24 dev left", "address delete 10.99.0.1/24 dev left", "10.99.0.1/24"),
+        (
+            "address add fd00:99::1/64 dev left valid_lft 900 preferred_lft 900",
+            "address delete fd00:99::1/64 dev left",
+            "fd00:99::1/64",
+        ),
         ("link add link right name child type macvlan", "link delete child", "child"),
         ("link add team type bond", "link delete team", ""),
     ] {
@@ -124,6 +129,73 @@ fn an_interface_in_use_does_not_become_a_slave() {
     call.add().error(102).says(&["left", "child"]);
     drop(other);
     assert!(machine.node.link("rbond").is_none());
+}
+
+#[test]
+fn an_interface_that_left_the_bond_is_not_added_again_while_it_is_used() {
+    let machine = LabMachine::shared();
+    let slaves = Slaves::new(&machine);
+    let before = machine.node.snapshot();
+    let (one, two) = (machine.node.pod("a"), machine.node.pod("b"));
+    let (first, next) = (slaves.chain(&one, "a"), slaves.chain(&two, "b"));
+    first.add();
+    machine.node.run_ip("link set right nomaster");
+    machine.node.run_ip("address add 10.99.0.1/24 dev right");
+    next.ifacer().add().error(102).says(&["right", "cannot become a slave of rbond", "10.99.0.1/24"]);
+    next.ifacer().status().error(50).says(&["10.99.0.1/24"]);
+    assert!(link(&machine, "right")["master"].is_null());
+    machine.node.run_ip("address delete 10.99.0.1/24 dev right");
+    next.check(&next.add());
+    assert_eq!(link(&machine, "right")["master"], "rbond");
+    first.del();
+    next.del();
+    drop((one, two));
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn a_deleted_bond_is_created_again_with_the_interfaces_of_the_changed_network() {
+    let machine = LabMachine::shared();
+    let slaves = Slaves::new(&machine);
+    machine.node.run_ip("link add spare type veth peer name sparefar");
+    machine.node.run_ip("link set spare up");
+    let before = machine.node.snapshot();
+    let (one, two) = (machine.node.pod("a"), machine.node.pod("b"));
+    let first = slaves.chain(&one, "a");
+    first.add();
+    machine.node.run_ip("link delete rbond");
+    let conf = json!({"interfaces": ["right", "spare"], "vlanID": 100, "bond": {"name": "rbond"}});
+    let changed = MasterChain::new(&machine, &two, "b", &conf, "rbond.100");
+    changed.check(&changed.add());
+    for (name, bond) in [("left", Value::Null), ("right", json!("rbond")), ("spare", json!("rbond"))] {
+        assert_eq!(link(&machine, name)["master"], bond, "{name}");
+    }
+    assert!(link(&machine, "left")["flags"].as_array().unwrap().contains(&json!("UP")), "as before");
+    first.del();
+    changed.del();
+    drop((one, two));
+    machine.node.snapshot().assert_is(&before);
+    machine.node.run_ip("link delete spare");
+}
+
+#[test]
+fn an_interface_that_returned_with_another_index_becomes_a_slave_again() {
+    let machine = LabMachine::shared();
+    let slaves = Slaves::new(&machine);
+    let (one, two) = (machine.node.pod("a"), machine.node.pod("b"));
+    let (first, next) = (slaves.chain(&one, "a"), slaves.chain(&two, "b"));
+    first.add();
+    machine.node.run_ip("link delete right");
+    machine.node.run_ip("link add right mtu 8000 type veth peer name rightfar");
+    let before = link(&machine, "right");
+    next.check(&next.add());
+    assert_eq!(link(&machine, "right")["master"], "rbond");
+    first.del();
+    next.del();
+    let after = link(&machine, "right");
+    for key in ["address", "mtu", "flags", "master"] {
+        assert_eq!(after[key], before[key], "{key}");
+    }
 }
 
 #[test]
@@ -200,6 +272,8 @@ fn a_bond_of_a_killed_add_is_completed_by_the_next_pod() {
     let (one, two) = (machine.node.pod("a"), machine.node.pod("b"));
     let killed = slaves.chain(&one, "a");
     assert!(killed.ifacer().clone().fault("kill:2").add().was_killed());
+    let result = json!({"cniVersion": "1.1.0"});
+    killed.ifacer().check_after(&result).error(103).says(&["a@net1", "not completed"]);
     // As if it had been killed before it added the second slave.
     machine.node.run_ip("link set right nomaster");
     let next = slaves.chain(&two, "b");
