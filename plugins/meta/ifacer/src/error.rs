@@ -28,6 +28,9 @@ pub(crate) enum MasterError {
     /// Other links have every index that was tried.
     #[error("no free link index: other links have every index that was tried")]
     NoIndex,
+    /// The namespaces in use could not be listed, one of which may have a link on this one.
+    #[error("cannot determine what uses link {link}: {source}")]
+    Unexamined { link: String, source: std::io::Error },
     /// CHECK: the attachment has no journal.
     #[error("attachment {0} has no master")]
     NoAttachment(Attachment),
@@ -45,7 +48,7 @@ impl PluginError for MasterError {
             Self::NoInterface(_) | Self::NotEthernet(_) => Condition::InvalidConfig,
             Self::OtherLink { .. } | Self::OtherName { .. } | Self::Busy { .. } => Condition::InUse,
             Self::NoModule { .. } => Condition::Internal,
-            Self::NoIndex => Condition::TryAgain,
+            Self::NoIndex | Self::Unexamined { .. } => Condition::TryAgain,
             Self::NoAttachment(_) | Self::Incomplete(_) | Self::Changed(_) => Condition::Changed,
         }
     }
@@ -71,6 +74,7 @@ impl PluginError for MasterError {
                 "run `modprobe {module}`; if there is no such module, install the kernel's extra modules \
                  (linux-modules-extra, kernel-modules-extra)"
             ),
+            Self::Unexamined { .. } => "the link is kept; call again".into(),
             Self::NoIndex | Self::NoAttachment(_) | Self::Incomplete(_) | Self::Changed(_) => String::new(),
         }
     }

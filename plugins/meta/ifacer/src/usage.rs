@@ -1,8 +1,12 @@
 //! What uses a link of the node.
 
-use netns::NetNs;
+use std::io::ErrorKind;
+
+use netns::{NetNs, NotOnNode};
 use plugin_runtime::{Error, Node, PodNetns, every_other_netns};
 use rtnl::{Link, LinkKind};
+
+use crate::error::MasterError;
 
 /// Returns what uses a link, apart from the node's own routes: an address, a bond or bridge, or a link on it, in any
 /// namespace in use; or why a namespace cannot be examined, so that it may have such a link. `None` if nothing does.
@@ -54,12 +58,18 @@ fn user(node: &Node, link: &Link, address: Option<String>) -> Result<Option<Stri
     }
     let pods = match every_other_netns()? {
         Ok(pods) => pods,
+        // Another call can succeed.
+        Err(NotOnNode::Unreadable { source, .. }) if source.kind() != ErrorKind::PermissionDenied => {
+            return Err(MasterError::Unexamined { link: link.name.clone(), source }.into());
+        }
         Err(unknown) => return Ok(Some(unknown.to_string())),
     };
-    // A namespace that is open does not end, so an error does not mean that it has no link.
-    Ok(pods
-        .into_iter()
-        .find_map(|netns| user_in(netns, &is_child).unwrap_or_else(|error| Some(error.to_string()))))
+    for netns in pods {
+        if let Some(user) = user_in(netns, &is_child)? {
+            return Ok(Some(user));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the link of another namespace that is on a link of the node.
