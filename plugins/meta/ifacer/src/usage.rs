@@ -12,7 +12,7 @@ use crate::error::MasterError;
 /// namespace in use; or why a namespace cannot be examined, so that it may have such a link. `None` if nothing does.
 ///
 /// # Errors
-/// If the kernel does not list the links.
+/// If the kernel does not list the links; [`MasterError::Unexamined`] if it does not list the namespaces for the moment.
 pub(crate) fn user_of(node: &Node, link: &Link) -> Result<Option<String>, Error> {
     let addresses = node.links()?.addresses(link.index)?;
     user(node, link, addresses.first().map(ToString::to_string))
