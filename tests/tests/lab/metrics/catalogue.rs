@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, fs};
 use serde_json::json;
 use silkrail_tests::{
     chain::Chain,
+    cli::silkrail,
     daemon::Daemon,
     kube_pod::KubePod,
     machine::LabMachine,
@@ -55,13 +56,15 @@ fn exposition(machine: &LabMachine) -> String {
     daemon.request("GET /metrics", &[]).text()
 }
 
-/// Returns the exposition with a pod that has a VF, and a driver that refuses some of its port counters.
+/// Returns the exposition after a run of `silkrail gc`, with a pod that has a VF, and a driver that refuses some of its
+/// port counters.
 fn exclusive() -> String {
     let machine = LabMachine::exclusive();
     let (vf, netns, pod) = (machine.vf("eth0", 0), machine.node.pod("a"), KubePod::new("train", "a", UID));
     let chain = Chain::new(&machine, &vf, &netns, json!({})).args(&pod.cni_args());
     chain.add();
     let _refuse = machine.simulate(&machine.vf("eth0", 1).pci, "port_counters_refuse", "Y");
+    silkrail(&format!("gc --yes --state-dir {}", machine.node.state_dir().display())).ended(0);
     exposition(&machine)
 }
 
