@@ -30,7 +30,10 @@ const VOLATILE: [&str; 14] = [
     "message_age_timer",
 ];
 
-/// Links, addresses, routes, rules and RDMA devices of a node and its pods, and the files of the state directory.
+/// The settings of links, and those that apply to all. Some cannot be read.
+const SYSCTLS: &str = "cd /proc/sys/net && grep -s '' -r ipv4/conf ipv6/conf || true";
+
+/// Links, addresses, routes, rules, sysctls and RDMA devices of a node and its pods, and the files of the state directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
     facts: BTreeMap<String, String>,
@@ -83,6 +86,10 @@ impl Snapshot {
             // Two routes may have all of these in common.
             let same = self.facts.entry(format!("{place}: {kind} {}", known.join(" "))).or_default();
             same.push_str(&fact.to_string());
+        }
+        for line in netns.run("sh", &["-c", SYSCTLS]).lines() {
+            let (name, value) = line.split_once(':').unwrap_or((line, ""));
+            self.facts.insert(format!("{place}: sysctl {name}"), value.to_owned());
         }
     }
 

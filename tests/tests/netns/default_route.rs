@@ -29,8 +29,8 @@ fn the_default_route_is_taken_and_the_former_one_is_back_after_del() {
         let rail = RailNode::new();
         let far = rail.node.pod("far");
         let _cluster = ClusterNetwork::with(&rail.pod, &far, metrics.0, metrics.1);
-        let before = rail.node.snapshot();
         let call = call(&rail, &both_families());
+        let before = rail.node.snapshot();
         let result = call.add().ok();
         assert_eq!(
             ["192.0.2.1", "2001:db8::1"].map(|to| link_to(&rail, to)),
@@ -69,8 +69,8 @@ fn check_reports_that_another_default_route_precedes_it() {
 #[test]
 fn without_a_gateway_the_add_is_refused() {
     let rail = RailNode::new();
-    let before = rail.node.snapshot();
     let call = call(&rail, &json!({"ips": [{"address": "10.7.0.5/24"}]}));
+    let before = rail.node.snapshot();
     call.add().error(7).says(&["defaultRoute", "no gateway"]);
     rail.node.snapshot().assert_is(&before);
 }
@@ -80,7 +80,8 @@ fn an_ipv6_default_route_that_none_can_precede_is_reported() {
     let rail = RailNode::new();
     let far = rail.node.pod("far");
     let _cluster = ClusterNetwork::with(&rail.pod, &far, "", "metric 1");
+    let call = call(&rail, &both_families());
     let before = rail.node.snapshot();
-    call(&rail, &both_families()).add().error(102).says(&["defaultRoute", "metric 1"]);
+    call.add().error(102).says(&["defaultRoute", "metric 1"]);
     rail.node.snapshot().assert_is(&before);
 }
