@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use identifiers::Attachment;
+use identifiers::{Attachment, LinkName};
 use serde::Serialize;
 use state::{claim::ClaimKind, journals::JournalFile, orphans::Orphan};
 
@@ -61,6 +61,8 @@ pub enum FindingKind {
     MapEntry,
     /// A note that maps a pod's interface to its attachment.
     Note,
+    /// A link of ifacer that no pod uses: a VLAN, a bond, or an interface that it set up.
+    Master,
     /// The address store of another boot.
     Store,
     /// A file that cannot be parsed.
@@ -74,6 +76,8 @@ pub(crate) enum RevertTarget {
     Journal { named: JournalFile, inode: u64 },
     /// A resource without a journal.
     Orphan(Orphan),
+    /// A master, by its name.
+    Master(LinkName),
 }
 
 impl StaleFinding {
@@ -143,8 +147,16 @@ impl fmt::Display for FindingState {
 
 impl FindingKind {
     /// The kinds that can be reverted.
-    pub(crate) const REVERTED: [Self; 7] =
-        [Self::Journal, Self::RdmaDevice, Self::Vf, Self::Address, Self::MapEntry, Self::Note, Self::Store];
+    pub(crate) const REVERTED: [Self; 8] = [
+        Self::Journal,
+        Self::RdmaDevice,
+        Self::Vf,
+        Self::Address,
+        Self::MapEntry,
+        Self::Note,
+        Self::Master,
+        Self::Store,
+    ];
 
     /// The name in the record of the runs, as in JSON.
     pub(crate) fn key(self) -> &'static str {
@@ -155,6 +167,7 @@ impl FindingKind {
             Self::Address => "address",
             Self::MapEntry => "map-entry",
             Self::Note => "note",
+            Self::Master => "master",
             Self::Store => "store",
             Self::File => "file",
         }
@@ -170,6 +183,7 @@ impl fmt::Display for FindingKind {
             Self::Address => "address",
             Self::MapEntry => "pod map entry",
             Self::Note => "note",
+            Self::Master => "master",
             Self::Store => "store",
             Self::File => "file",
         })

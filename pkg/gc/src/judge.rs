@@ -7,31 +7,26 @@ use netns::{LiveNetns, NetnsLiveness};
 use state::{
     claim::{ClaimKind, DeviceClaim},
     journals::{self, JournalFile},
-    orphans::{self, LivenessEvidence, Orphan},
+    orphans::{self, Orphan},
 };
 
 use crate::{
     error::Error,
+    evidence::GcEvidence,
+    find_plugin::FindPlugin,
     finding::{FindingKind, FindingState, RevertTarget, StaleFinding},
     gc_node::GcNode,
+    masters,
 };
 
 const NO_JOURNAL: &str = "its attachment has no journal";
 
-/// The evidence for verdicts. A namespace that it shows as dead stays dead, so old evidence remains valid for those.
-pub(crate) struct GcEvidence<'a> {
-    pub(crate) living: LiveNetns,
-    pub(crate) witnesses: LivenessEvidence<'a>,
-}
-
-impl<'a> GcEvidence<'a> {
-    pub(crate) fn scan(node: &'a GcNode) -> Result<Self, Error> {
-        Ok(Self { living: LiveNetns::scan(&node.root)?, witnesses: LivenessEvidence::look(&node.state)? })
-    }
-}
-
 /// Returns everything that is stale, in progress, or only listed.
-pub(crate) fn find(node: &GcNode, evidence: &GcEvidence<'_>) -> Result<Vec<StaleFinding>, Error> {
+pub(crate) fn find(
+    node: &GcNode,
+    plugin: FindPlugin,
+    evidence: &GcEvidence<'_>,
+) -> Result<Vec<StaleFinding>, Error> {
     let living = &evidence.living;
     let mut found = Vec::new();
     for named in journals::list(&node.state)?.into_iter().filter(|named| !named.is_quarantined) {
@@ -53,6 +48,7 @@ pub(crate) fn find(node: &GcNode, evidence: &GcEvidence<'_>) -> Result<Vec<Stale
             derived => claimed(derived, evidence),
         });
     }
+    found.extend(masters::find(node, plugin, evidence));
     let unreadable = orphans::unreadable(&node.state)?;
     found.extend(unreadable.iter().map(|path| unreadable_file(path)));
     found.sort_by_cached_key(|finding| (finding.what, finding.key()));

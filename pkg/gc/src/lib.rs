@@ -6,21 +6,24 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod evidence;
+mod find_plugin;
 mod finding;
 mod gc_node;
 mod judge;
+mod masters;
 mod record;
 mod revert;
 
 use std::collections::BTreeMap;
 
-use self::judge::GcEvidence;
+use self::evidence::GcEvidence;
 pub use self::{
     error::Error,
+    find_plugin::FindPlugin,
     finding::{FindingKind, FindingState, StaleFinding},
     gc_node::GcNode,
     record::record,
-    revert::FindPlugin,
 };
 
 /// Reverting one thing may orphan another, such as a note whose journal was just removed.
@@ -30,10 +33,10 @@ const ROUNDS: usize = 5;
 ///
 /// # Errors
 /// If the running pods cannot be determined from this process, or state cannot be read.
-pub fn find(node: &GcNode) -> Result<Vec<StaleFinding>, Error> {
+pub fn find(node: &GcNode, plugin: FindPlugin) -> Result<Vec<StaleFinding>, Error> {
     // Without the boot ID, state of another boot cannot be recognized.
     journal::boot_id().map_err(journal::Error::from)?;
-    judge::find(node, &GcEvidence::scan(node)?)
+    judge::find(node, plugin, &GcEvidence::scan(node)?)
 }
 
 /// Reverts what is stale, checks again, and returns the outcome of each finding.
@@ -49,7 +52,7 @@ pub fn clean_up(node: &GcNode, plugin: FindPlugin) -> Result<Vec<StaleFinding>, 
     let mut outcomes = BTreeMap::new();
     for _ in 0..ROUNDS {
         let evidence = GcEvidence::scan(node)?;
-        let mut todo = judge::find(node, &evidence)?;
+        let mut todo = judge::find(node, plugin, &evidence)?;
         todo.retain(|finding| {
             finding.verdict == FindingState::Stale && !outcomes.contains_key(&finding.key())
         });
@@ -63,10 +66,12 @@ pub fn clean_up(node: &GcNode, plugin: FindPlugin) -> Result<Vec<StaleFinding>, 
             tried.push(finding);
         }
     }
-    let mut rest = judge::find(node, &GcEvidence::scan(node)?)?;
-    for finding in rest.iter_mut().filter(|finding| finding.verdict == FindingState::Stale) {
+    let mut rest = judge::find(node, plugin, &GcEvidence::scan(node)?)?;
+    for finding in &mut rest {
         let why = outcomes.remove(&finding.key()).filter(|why| !why.is_empty());
-        finding.mark_left(why.unwrap_or_else(|| "it was reverted, but exists again or still".into()));
+        if finding.verdict == FindingState::Stale {
+            finding.mark_left(why.unwrap_or_else(|| "it was reverted, but exists again or still".into()));
+        }
     }
     // What no longer exists.
     tried.retain(|finding| outcomes.contains_key(&finding.key()));

@@ -3,18 +3,16 @@
 use std::time::{Duration, Instant};
 
 use identifiers::Attachment;
-use plugin_runtime::RevertByJournal;
 use state::{journals::JournalFile, orphans::Orphan};
 
 use crate::{
     error::Error,
+    evidence::GcEvidence,
+    find_plugin::FindPlugin,
     finding::{FindingState, RevertTarget, StaleFinding},
     gc_node::GcNode,
-    judge::{self, GcEvidence},
+    judge, masters,
 };
-
-/// Returns the plugin with a name, such as `macvlan`.
-pub type FindPlugin = fn(&str) -> Option<&'static dyn RevertByJournal>;
 
 /// Timeout for the lock of the device claims, which plugins normally hold for microseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -55,6 +53,11 @@ pub(crate) fn revert(
             orphan.release(&node.state, Instant::now() + LOCK_TIMEOUT)?;
             Ok(())
         }
+        Some(RevertTarget::Master(name)) => match masters::owner(plugin) {
+            // It checks again, under the lock of the masters.
+            Some(owner) => Ok(owner.end_unused_master(node.state.clone(), name)?),
+            None => Ok(()),
+        },
         _ => Ok(()),
     }
 }

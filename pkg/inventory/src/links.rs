@@ -70,7 +70,7 @@ mod tests {
             up: true,
             running: true,
             parent,
-            parent_is_elsewhere: false,
+            parent_netns: None,
             controller,
             device: None,
             settings: rtnl::LinkSettings::default(),

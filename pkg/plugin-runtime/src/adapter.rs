@@ -6,12 +6,12 @@ use cni::{
     AddRequest, AddResult, CallContext, CheckRequest, DelRequest, Error as CniError, GcRequest, Plugin,
     StatusRequest,
 };
-use identifiers::Attachment;
+use identifiers::{Attachment, LinkName};
 use journal::JournalContent;
 use state::StateDir;
 
 use crate::{
-    Error, Node, RevertByJournal,
+    Error, Node, RevertByJournal, UnusedMaster,
     attachment::{self, NodeChange},
     call_log::CallLog,
     conf, delegate, log,
@@ -50,6 +50,25 @@ pub trait JournaledPlugin: Sync {
     /// The claims that could not be released.
     fn gc_without_journal(&self, node: &Node, valid: &[Attachment]) -> Result<(), Error> {
         let _ = (node, valid);
+        Ok(())
+    }
+
+    /// Returns the masters that the plugin recorded and no attachment uses. Nothing is changed. Only a plugin that creates
+    /// masters has any.
+    ///
+    /// # Errors
+    /// If they cannot be determined.
+    fn unused_masters(&self, node: &Node) -> Result<Vec<UnusedMaster>, Error> {
+        let _ = node;
+        Ok(Vec::new())
+    }
+
+    /// Ends a master that [`JournaledPlugin::unused_masters`] returned, unless it is in use by now.
+    ///
+    /// # Errors
+    /// What could not be reverted.
+    fn end_unused_master(&self, node: &Node, name: &LinkName) -> Result<(), Error> {
+        let _ = (node, name);
         Ok(())
     }
 
@@ -172,6 +191,14 @@ impl<P: JournaledPlugin> RevertByJournal for Adapter<P> {
     ) -> Result<(), Error> {
         let node = Node::new(state, cni_path, self.builtin_ipam);
         attachment::revert_if_inode::<P::Change>(&node, P::NAME, attachment, inode)
+    }
+
+    fn unused_masters(&self, state: StateDir) -> Result<Vec<UnusedMaster>, Error> {
+        self.plugin.unused_masters(&Node::new(state, Vec::new(), None))
+    }
+
+    fn end_unused_master(&self, state: StateDir, name: &LinkName) -> Result<(), Error> {
+        self.plugin.end_unused_master(&Node::new(state, Vec::new(), None), name)
     }
 }
 

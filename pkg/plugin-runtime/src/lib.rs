@@ -28,6 +28,7 @@ mod pod_netns;
 mod retry;
 mod revert_by_journal;
 mod run;
+mod unused_master;
 
 pub use adapter::{Adapter, JournaledPlugin, read_journal};
 pub use budget::{Budget, BudgetShare, Deadline, seconds};
@@ -38,3 +39,4 @@ pub use pod_netns::{PodNetns, every_other_netns, find_netns, netns_of, other_net
 pub use retry::retry_while_busy;
 pub use revert_by_journal::RevertByJournal;
 pub use run::run;
+pub use unused_master::UnusedMaster;

@@ -13,6 +13,7 @@ mod link;
 mod link_settings;
 mod message;
 mod neighbour;
+mod netns_id;
 mod object;
 mod old_kernel;
 mod restore_settings;

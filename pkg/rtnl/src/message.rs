@@ -7,8 +7,8 @@ use netlink_packet_core::{
     DecodeError, Emitable, NetlinkDeserializable, NetlinkHeader, NetlinkSerializable, Parseable,
 };
 use netlink_packet_route::{
-    address::AddressMessage, link::LinkMessage, neighbour::NeighbourMessage, route::RouteMessage,
-    rule::RuleMessage,
+    address::AddressMessage, link::LinkMessage, neighbour::NeighbourMessage, nsid::NsidMessage,
+    route::RouteMessage, rule::RuleMessage,
 };
 
 use crate::attributes;
@@ -31,6 +31,7 @@ pub(crate) enum Message {
     Rule(u16, RuleMessage),
     /// Only sent, never received.
     Neighbour(u16, NeighbourMessage),
+    NetnsId(u16, NsidMessage),
     /// Any other message, which is skipped.
     Other(u16),
 }
@@ -48,6 +49,8 @@ pub(crate) const DELNEIGH: u16 = 29;
 pub(crate) const NEWRULE: u16 = 32;
 pub(crate) const DELRULE: u16 = 33;
 pub(crate) const GETRULE: u16 = 34;
+pub(crate) const NEWNSID: u16 = 88;
+pub(crate) const GETNSID: u16 = 90;
 pub(crate) const NEWLINKPROP: u16 = 108;
 pub(crate) const DELLINKPROP: u16 = 109;
 
@@ -59,6 +62,7 @@ impl NetlinkSerializable for Message {
             | Self::Route(kind, _)
             | Self::Rule(kind, _)
             | Self::Neighbour(kind, _)
+            | Self::NetnsId(kind, _)
             | Self::Other(kind) => *kind,
         }
     }
@@ -70,6 +74,7 @@ impl NetlinkSerializable for Message {
             Self::Route(_, message) => message.buffer_len(),
             Self::Rule(_, message) => message.buffer_len(),
             Self::Neighbour(_, message) => message.buffer_len(),
+            Self::NetnsId(_, message) => message.buffer_len(),
             Self::Other(_) => 0,
         }
     }
@@ -81,6 +86,7 @@ impl NetlinkSerializable for Message {
             Self::Route(_, message) => message.emit(buffer),
             Self::Rule(_, message) => message.emit(buffer),
             Self::Neighbour(_, message) => message.emit(buffer),
+            Self::NetnsId(_, message) => message.emit(buffer),
             Self::Other(_) => {}
         }
     }
@@ -96,6 +102,7 @@ impl NetlinkDeserializable for Message {
             NEWADDR..=GETADDR if is_ip(payload) => Self::Address(kind, AddressMessage::parse(payload)?),
             NEWRULE..=GETRULE if is_ip(payload) => Self::Rule(kind, RuleMessage::parse(payload)?),
             NEWROUTE..=GETROUTE if is_ip(payload) => Self::Route(kind, RouteMessage::parse(payload)?),
+            NEWNSID..=GETNSID => Self::NetnsId(kind, NsidMessage::parse(payload)?),
             _ => Self::Other(kind),
         })
     }

@@ -37,7 +37,9 @@ impl RtnlObject {
                 address::read(message).map_or(Self::Other, |address| Self::Address(address.network))
             }
             Message::Route(_, message) => route::read(message).map_or(Self::Other, Self::Route),
-            Message::Rule(..) | Message::Neighbour(..) | Message::Other(_) => Self::Other,
+            Message::Rule(..) | Message::Neighbour(..) | Message::NetnsId(..) | Message::Other(_) => {
+                Self::Other
+            }
         }
     }
 }

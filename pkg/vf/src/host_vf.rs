@@ -238,7 +238,7 @@ mod tests {
             up: false,
             running: false,
             parent: None,
-            parent_is_elsewhere: false,
+            parent_netns: None,
             controller: None,
             device: None,
             settings: rtnl::LinkSettings::default(),

@@ -14,11 +14,11 @@ use crate::{
     json, state_dir_warning, table,
 };
 
-/// Revert attachments whose pods are gone: addresses, VFs, RDMA devices
+/// Revert attachments whose pods are gone: addresses, VFs, RDMA devices, masters
 ///
 /// Shows what is stale and why: journals of another boot, of killed ADDs, and of pods whose network namespace is gone;
-/// claims, pod map entries and notes without a journal. Nothing is changed without --yes. Resources of running pods and
-/// of operations in progress are never touched. Files that cannot be parsed are listed and never deleted.
+/// claims, pod map entries and notes without a journal; VLANs and bonds of ifacer that no pod uses. Nothing is changed
+/// without --yes. Resources of running pods and of operations in progress are never touched. Files that cannot be parsed are listed and never deleted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct GcArgs {
@@ -53,7 +53,11 @@ Exit status:
 impl GcArgs {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         let node = node(root, &self.state_dir, &self.cni_path);
-        let findings = if self.yes { ::gc::clean_up(&node, silkrail_cni::find)? } else { ::gc::find(&node)? };
+        let findings = if self.yes {
+            ::gc::clean_up(&node, silkrail_cni::find)?
+        } else {
+            ::gc::find(&node, silkrail_cni::find)?
+        };
         if self.yes {
             // Before printing, which fails if nobody reads the output.
             ::gc::record(&node, &findings)?;
@@ -80,7 +84,7 @@ pub(crate) fn stale_resources(
     root: &Path,
     state_dir: &Path,
 ) -> Result<Vec<::doctor::StaleResource>, CommandError> {
-    let findings = ::gc::find(&node(root, state_dir, Path::new("")))?;
+    let findings = ::gc::find(&node(root, state_dir, Path::new("")), silkrail_cni::find)?;
     Ok(findings.into_iter().filter_map(leftover).collect())
 }
 

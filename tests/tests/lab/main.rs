@@ -22,6 +22,7 @@ mod ib_passthrough;
 mod ib_sriov;
 mod ifacer;
 mod ifacer_bond;
+mod ifacer_gc;
 mod ipoib;
 mod ipvlan;
 mod isolation;

@@ -50,8 +50,9 @@ pub struct Link {
     pub running: bool,
     /// The index of the parent (`IFLA_LINK`), in the parent's namespace.
     pub parent: Option<u32>,
-    /// Whether the parent is in another namespace (`IFLA_LINK_NETNSID`).
-    pub parent_is_elsewhere: bool,
+    /// The ID of the parent's namespace, if that is another one (`IFLA_LINK_NETNSID`): see [`Handle::netns_id`](crate::Handle::netns_id). Negative if
+    /// the kernel could not assign one.
+    pub parent_netns: Option<i32>,
     /// The index of the bond or bridge that it belongs to (`IFLA_MASTER`).
     pub controller: Option<u32>,
     /// The bus address of its device (`IFLA_PARENT_DEV_NAME`, since Linux 5.14): `0000:af:00.2`.
@@ -133,7 +134,7 @@ pub(crate) fn read(message: &LinkMessage) -> Link {
         up: flags.contains(LinkFlags::Up),
         running: flags.contains(LinkFlags::Running),
         parent: None,
-        parent_is_elsewhere: false,
+        parent_netns: None,
         controller: None,
         device: None,
         settings: LinkSettings::default(),
@@ -153,7 +154,7 @@ pub(crate) fn read(message: &LinkMessage) -> Link {
             LinkAttribute::PermAddress(bytes) => link.permanent_mac = MacAddr::from_bytes(bytes),
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
             LinkAttribute::Link(index) => link.parent = Some(*index),
-            LinkAttribute::LinkNetNsId(_) => link.parent_is_elsewhere = true,
+            LinkAttribute::LinkNetNsId(id) => link.parent_netns = Some(*id),
             LinkAttribute::Controller(index) => link.controller = Some(*index),
             LinkAttribute::ParentDevName(name) => link.device = Some(name.clone()),
             LinkAttribute::OperState(State::Up) => link.running = true,

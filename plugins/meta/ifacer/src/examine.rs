@@ -110,7 +110,7 @@ fn require_slaves_free(node: &Node, master: &Master, bond: Option<&Link>) -> Res
 fn require_free(node: &Node, master: &Master, parent: &Link, id: u16) -> Result<(), Error> {
     let has_it = |link: &Link| {
         link.parent == Some(parent.index)
-            && !link.parent_is_elsewhere
+            && link.parent_netns.is_none()
             && link.kind == Some(LinkKind::Vlan(Some(id)))
     };
     let Some(other) = node.links()?.links()?.into_iter().find(has_it) else { return Ok(()) };

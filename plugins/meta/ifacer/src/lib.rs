@@ -16,13 +16,14 @@ mod master;
 mod master_use;
 mod orphan_users;
 mod record;
+mod unused;
 mod usage;
 
 use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
-use identifiers::Attachment;
+use identifiers::{Attachment, LinkName};
 pub use master_use::MasterUse;
 use plugin_runtime::{
-    JournaledPlugin, Node,
+    JournaledPlugin, Node, UnusedMaster,
     attachment::{self, JournalSpec},
     not_available,
 };
@@ -83,6 +84,14 @@ impl JournaledPlugin for IfacerPlugin {
 
     fn gc_without_journal(&self, node: &Node, valid: &[Attachment]) -> Result<(), plugin_runtime::Error> {
         orphan_users::release(node, valid)
+    }
+
+    fn unused_masters(&self, node: &Node) -> Result<Vec<UnusedMaster>, plugin_runtime::Error> {
+        unused::list(node)
+    }
+
+    fn end_unused_master(&self, node: &Node, name: &LinkName) -> Result<(), plugin_runtime::Error> {
+        unused::end(node, name)
     }
 
     fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {

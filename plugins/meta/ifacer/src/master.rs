@@ -49,7 +49,7 @@ impl Master {
             (MasterKind::Interface, _) => link.name == self.name.as_str(),
             (MasterKind::Vlan { parent, id }, Some(LinkKind::Vlan(Some(is)))) => {
                 let parent = links.find_link(parent)?.map(|parent| parent.index);
-                *is == id.get() && link.parent == parent && !link.parent_is_elsewhere
+                *is == id.get() && link.parent == parent && link.parent_netns.is_none()
             }
             (MasterKind::Bond(bond), Some(LinkKind::Bond(Some(mode)))) => {
                 *mode == bond.mode && bond.has_slaves(&slaves(links, link)?)
@@ -150,7 +150,7 @@ fn describe(links: &Handle, link: &Link) -> Result<String, Error> {
         None => "a device".into(),
     };
     let named = |index: u32| links.find_link_by_index(index);
-    Ok(match link.parent.filter(|_| !link.parent_is_elsewhere).map(named).transpose()?.flatten() {
+    Ok(match link.parent.filter(|_| link.parent_netns.is_none()).map(named).transpose()?.flatten() {
         Some(parent) => format!("{what} on {}", parent.name),
         None => what,
     })

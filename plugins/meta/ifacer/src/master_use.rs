@@ -100,10 +100,8 @@ pub(crate) fn end_if_unused(node: &Node, records: &MasterRecords, record: Master
     if !record.users.is_empty() {
         return records.write(&record);
     }
-    let links = node.links()?;
-    // Indexes are used again, so a link of another name may be another one.
-    let is_ours = |link: &Link| (record.created || record.raised) && link.name == record.name.as_str();
-    if let Some(link) = record.link(node)?.filter(is_ours) {
+    if let Some(link) = link_to_end(node, &record)? {
+        let links = node.links()?;
         if let Some(reason) = usage::reason_to_keep(node, &link)? {
             info!(link = %link.name, %reason, "keeping the link of the last pod");
             return records.write(&record);
@@ -115,6 +113,16 @@ pub(crate) fn end_if_unused(node: &Node, records: &MasterRecords, record: Master
     }
     record.slaves.iter().try_for_each(|slave| slave.restore(node))?;
     records.remove(&record.name)
+}
+
+/// Returns the link of a record, if the plugin created it or set it up.
+///
+/// # Errors
+/// If the kernel cannot be asked.
+pub(crate) fn link_to_end(node: &Node, record: &MasterRecord) -> Result<Option<Link>, Error> {
+    // Indexes are used again, so a link of another name may be another one.
+    let is_ours = |link: &Link| (record.created || record.raised) && link.name == record.name.as_str();
+    Ok(record.link(node)?.filter(is_ours))
 }
 
 impl journal::Change for MasterUse {

@@ -83,9 +83,20 @@ impl MasterRecord {
         self.kind == "bond"
     }
 
+    /// Whether the record was written before the last boot.
+    ///
+    /// # Errors
+    /// If the boot ID cannot be read.
+    pub(crate) fn is_of_former_boot(&self) -> Result<bool, Error> {
+        Ok(self.boot_id != boot_id()?)
+    }
+
     /// Whether the link exists as long as this boot, in the namespace of this thread.
-    fn is_current(&self) -> Result<bool, Error> {
-        Ok(self.boot_id == boot_id()? && NetNs::current()?.is(self.netns)?)
+    ///
+    /// # Errors
+    /// If the boot ID or the namespace cannot be read.
+    pub(crate) fn is_current(&self) -> Result<bool, Error> {
+        Ok(!self.is_of_former_boot()? && NetNs::current()?.is(self.netns)?)
     }
 
     /// Returns the link of the record, if it exists.
@@ -102,11 +113,18 @@ impl MasterRecord {
 /// # Errors
 /// If the file cannot be read.
 pub(crate) fn find(node: &Node, name: &LinkName) -> Result<Option<MasterRecord>, Error> {
-    let record = match read(&node.state.masters().join(name.as_str()))? {
-        Some(Ok(record)) => record,
-        _ => return Ok(None),
-    };
-    Ok(if record.is_current()? { Some(record) } else { None })
+    match find_of_any_boot(node, name)? {
+        Some(record) if record.is_current()? => Ok(Some(record)),
+        _ => Ok(None),
+    }
+}
+
+/// Returns the record of a master of any boot and namespace; `None` if it cannot be parsed. Nothing is changed.
+///
+/// # Errors
+/// If the file cannot be read.
+pub(crate) fn find_of_any_boot(node: &Node, name: &LinkName) -> Result<Option<MasterRecord>, Error> {
+    Ok(read(&node.state.masters().join(name.as_str()))?.and_then(Result::ok))
 }
 
 /// The records, locked: no other process changes a record or a master while this value exists.

@@ -1,6 +1,6 @@
 //! What uses a link of the node.
 
-use std::io::ErrorKind;
+use std::{io::ErrorKind, os::fd::AsFd};
 
 use netns::{NetNs, NotOnNode};
 use plugin_runtime::{Error, Node, PodNetns, every_other_netns};
@@ -53,7 +53,7 @@ fn user(node: &Node, link: &Link, address: Option<String>) -> Result<Option<Stri
         return Ok(Some(format!("it has the address {address}")));
     }
     let is_child = |child: &Link| child.parent == Some(link.index) && !is_peer(child);
-    if let Some(child) = links.links()?.iter().find(|child| is_child(child) && !child.parent_is_elsewhere) {
+    if let Some(child) = links.links()?.iter().find(|child| is_child(child) && child.parent_netns.is_none()) {
         return Ok(Some(format!("the link {} is on it", child.name)));
     }
     let pods = match every_other_netns()? {
@@ -64,19 +64,28 @@ fn user(node: &Node, link: &Link, address: Option<String>) -> Result<Option<Stri
         }
         Err(unknown) => return Ok(Some(unknown.to_string())),
     };
+    let host = NetNs::current()?;
     for netns in pods {
-        if let Some(user) = user_in(netns, &is_child)? {
+        if let Some(user) = user_in(netns, &host, &is_child)? {
             return Ok(Some(user));
         }
     }
     Ok(None)
 }
 
-/// Returns the link of another namespace that is on a link of the node.
-fn user_in(netns: NetNs, is_child: &dyn Fn(&Link) -> bool) -> Result<Option<String>, Error> {
+/// Returns the link of another namespace that is on a link of the node. The index of the parent is not enough: a pod with
+/// namespaces of its own can have links with any index.
+fn user_in(netns: NetNs, host: &NetNs, is_child: &dyn Fn(&Link) -> bool) -> Result<Option<String>, Error> {
     let pod = PodNetns::of(netns)?;
-    let inside = pod.links.links()?;
-    let child = inside.iter().find(|child| is_child(child) && child.parent_is_elsewhere);
+    let mut inside = pod.links.links()?;
+    inside.retain(|child| is_child(child) && child.parent_netns.is_some());
+    if inside.is_empty() {
+        return Ok(None);
+    }
+    let host = pod.links.netns_id(host.as_fd())?;
+    let is_on_host =
+        |child: &&Link| child.parent_netns == host || child.parent_netns.is_some_and(|id| id < 0);
+    let child = inside.iter().find(is_on_host);
     Ok(child.map(|child| format!("the link {} of the network namespace {} is on it", child.name, pod.id())))
 }
 
