@@ -53,6 +53,11 @@ impl ProcFixture {
         &self.root
     }
 
+    /// Returns the state directory.
+    pub fn state(&self) -> &Path {
+        &self.state
+    }
+
     /// Runs `silkrail gc` with further arguments.
     pub fn gc(&self, args: &str) -> CommandOutput {
         silkrail(&format!("--root {} gc --state-dir {} {args}", self.root.display(), self.state.display()))

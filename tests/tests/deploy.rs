@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use silkrail_tests::{cli, conf};
 
 const DAEMON_SET: &str = "silkraild/daemonset.yaml";
+const GC: &str = "silkrail-gc/daemonset.yaml";
 
 fn kustomization() -> Value {
     conf::object("deploy/kustomization.yaml", "Kustomization")
@@ -24,6 +25,10 @@ fn installer() -> Value {
 
 fn job() -> Value {
     conf::object("deploy/uninstall.yaml", "Job")["spec"]["template"]["spec"].clone()
+}
+
+fn gc() -> Value {
+    conf::object(GC, "DaemonSet")["spec"]["template"]["spec"].clone()
 }
 
 fn array(value: &Value) -> &Vec<Value> {
@@ -53,6 +58,7 @@ fn the_files_that_a_kustomization_names_exist() {
         ("silkraild-tls", "Component", "v1alpha1"),
         ("silkraild-owners", "Component", "v1alpha1"),
         ("silkraild-token-review", "Component", "v1alpha1"),
+        ("silkrail-gc", "Component", "v1alpha1"),
     ];
     for (name, kind, version) in kinds {
         let kustomization = conf::object(&format!("{name}/kustomization.yaml"), kind);
@@ -80,7 +86,7 @@ fn the_patch_is_for_the_daemon_set_and_every_image_can_be_set() {
     let kustomization = kustomization();
     let image = format!("{}:latest", kustomization["images"][0]["name"].as_str().unwrap());
     let daemon = &base["spec"]["template"]["spec"]["containers"][0];
-    for container in [daemon, &installer(), &job()["containers"][0]] {
+    for container in [daemon, &installer(), &job()["containers"][0], &gc()["containers"][0]] {
         assert_eq!(container["image"], image);
     }
 }
@@ -117,6 +123,74 @@ fn containers_are_unprivileged_and_mount_host_paths_at_the_same_paths() {
             assert_eq!(volume["hostPath"]["path"], mount["mountPath"], "records would have other paths");
         }
     }
+}
+
+/// The value of a key of a unit.
+fn unit(file: &str, key: &str) -> String {
+    let text = conf::text(file);
+    let mut values = text.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    values.next().unwrap_or_else(|| panic!("{file}: no {key}")).to_owned()
+}
+
+#[test]
+fn gc_has_the_capabilities_and_the_interval_of_its_unit() {
+    let container = gc()["containers"][0].clone();
+    let capabilities = &container["securityContext"]["capabilities"];
+    let of_unit: Vec<Value> = unit("node/silkrail-gc.service", "CapabilityBoundingSet")
+        .split(' ')
+        .map(|name| json!(name.strip_prefix("CAP_").unwrap()))
+        .collect();
+    assert_eq!(*capabilities, json!({"drop": ["ALL"], "add": of_unit}));
+    assert_eq!(container["args"], json!(["gc", "--yes", "--every=600"]));
+    let timer = |key| unit("node/silkrail-gc.timer", key);
+    assert_eq!((timer("OnUnitInactiveSec"), timer("RandomizedDelaySec")), ("10min".into(), "2min".into()));
+}
+
+/// Without the node's PID and network namespaces, `silkrail gc` refuses to run.
+#[test]
+fn gc_sees_the_processes_and_the_links_of_the_node_and_is_not_privileged() {
+    let (pod, container) = (gc(), gc()["containers"][0].clone());
+    assert_eq!((&pod["hostPID"], &pod["hostNetwork"]), (&json!(true), &json!(true)));
+    let security = &container["securityContext"];
+    assert_eq!(security["privileged"], false);
+    assert_eq!(security["allowPrivilegeEscalation"], false);
+    assert_eq!(security["readOnlyRootFilesystem"], true);
+    let writable: Vec<_> = array(&container["volumeMounts"])
+        .iter()
+        .filter(|mount| mount["readOnly"] != true)
+        .map(|mount| mount["mountPath"].as_str().unwrap())
+        .collect();
+    assert_eq!(writable, ["/run/silkrail", "/sys", "/var/lib/cni"]);
+    for mount in array(&container["volumeMounts"]) {
+        let volume = array(&pod["volumes"]).iter().find(|volume| volume["name"] == mount["name"]).unwrap();
+        let (host, path) =
+            (volume["hostPath"]["path"].as_str().unwrap(), mount["mountPath"].as_str().unwrap());
+        // Journals contain the paths of the node.
+        assert!(path == host || path == format!("/var{host}"), "{mount}");
+        assert_eq!(mount["mountPropagation"] == "HostToContainer", mount["name"] == "netns", "{mount}");
+    }
+}
+
+#[test]
+fn gc_cannot_use_the_api_and_belongs_to_the_namespace_of_the_daemon() {
+    let kinds: Vec<_> = conf::yaml(GC).iter().map(|it| it["kind"].clone()).collect();
+    assert_eq!(kinds, ["ServiceAccount", "DaemonSet"], "no role is bound");
+    let account = conf::object(GC, "ServiceAccount");
+    assert_eq!(account["automountServiceAccountToken"], false);
+    assert_eq!(
+        (&gc()["automountServiceAccountToken"], &gc()["serviceAccountName"]),
+        (&json!(false), &account["metadata"]["name"])
+    );
+    let (daemon_set, daemon) = (conf::object(GC, "DaemonSet"), conf::object(DAEMON_SET, "DaemonSet"));
+    for object in [&account, &daemon_set] {
+        assert_eq!(object["metadata"]["namespace"], daemon["metadata"]["namespace"]);
+    }
+    assert_ne!(daemon_set["metadata"]["name"], daemon["metadata"]["name"]);
+    assert_eq!(
+        daemon_set["spec"]["selector"]["matchLabels"],
+        daemon_set["spec"]["template"]["metadata"]["labels"]
+    );
+    assert_ne!(daemon_set["spec"]["selector"], daemon["spec"]["selector"]);
 }
 
 /// Builds the file tree of the Containerfile, and runs its entry point with the arguments of the manifests.

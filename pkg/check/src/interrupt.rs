@@ -1,10 +1,18 @@
 //! SIGINT, SIGTERM and SIGHUP as a flag to poll (`signalfd(2)`), so that a test can clean up before the process exits.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    os::fd::AsFd,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
 
-use nix::sys::{
-    signal::{SigSet, Signal},
-    signalfd::{SfdFlags, SignalFd},
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        signal::{SigSet, Signal},
+        signalfd::{SfdFlags, SignalFd},
+    },
 };
 
 use crate::{Error, error::io};
@@ -49,6 +57,27 @@ impl Interrupt {
         self.requested.load(Ordering::SeqCst)
     }
 
+    /// Waits until the exit is requested by a signal, for a limited time. Returns whether it has been requested.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn wait(&self, limit: Duration) -> Result<bool, Error> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let rest = deadline.saturating_duration_since(Instant::now());
+            if self.is_requested() || rest.is_zero() {
+                return Ok(self.is_requested());
+            }
+            let signals = self.signals.iter().map(|signals| PollFd::new(signals.as_fd(), PollFlags::POLLIN));
+            // A fraction of a millisecond would not wait at all.
+            let rest = PollTimeout::try_from(rest + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+            match poll(&mut signals.collect::<Vec<_>>(), rest) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(errno) => return Err(io("wait for signals")(errno.into())),
+            }
+        }
+    }
+
     /// # Errors
     /// [`Error::Interrupted`] if the exit has been requested.
     pub(crate) fn check(&self) -> Result<(), Error> {
@@ -66,5 +95,13 @@ mod tests {
         assert!(interrupt.check().is_ok());
         interrupt.request();
         assert!(interrupt.is_requested() && matches!(interrupt.check(), Err(Error::Interrupted)));
+        assert!(interrupt.wait(Duration::from_secs(60)).unwrap());
+    }
+
+    #[test]
+    fn a_wait_ends_with_its_limit() {
+        let (interrupt, began) = (Interrupt::never(), Instant::now());
+        assert!(!interrupt.wait(Duration::from_millis(30)).unwrap());
+        assert!(began.elapsed() >= Duration::from_millis(30));
     }
 }

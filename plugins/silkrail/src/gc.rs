@@ -1,9 +1,12 @@
 //! `silkrail gc`: reverts attachments whose pods are gone.
 
+mod periodic;
+
 use std::{
     fs,
     io::Write,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use ::gc::{FindingState, GcNode, StaleFinding};
@@ -25,6 +28,16 @@ pub(crate) struct GcArgs {
     /// Revert what is stale, and show what could not be reverted
     #[arg(long)]
     yes: bool,
+    /// Run now and after each interval until SIGTERM, with a log line for each run and each resource, as in
+    /// conf/silkrail-gc; a random delay of up to a fifth is added to each interval
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        requires = "yes",
+        conflicts_with = "json",
+        value_parser = clap::value_parser!(u64).range(1..=86400)
+    )]
+    every: Option<u64>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -40,28 +53,24 @@ const EXAMPLES: &str = "\
 Examples:
   silkrail gc          what would be reverted, and the evidence
   silkrail gc --yes    revert it
+  silkrail gc --yes --every 600
   silkrail gc --json | jq -r '.[] | select(.state == \"stale\") | .object'
 
 States: stale (dry run), reverted, left (with the reason), in progress (an operation is running), kept (only listed).
 
 Exit status:
-  0   done, nothing to do, or a dry run
-  1   an error, or the running pods cannot be determined from here: run it on the node, not in a container
+  0   done, nothing to do, or a dry run; with --every, terminated by SIGTERM, SIGINT or SIGHUP
+  1   an error, or the running pods cannot be determined from here: run it on the node, or in a container
+      with its PID and network namespaces
   2   wrong usage
-  3   something could not be reverted";
+  3   something could not be reverted; with --every it is logged, and the next run tries it again";
 
 impl GcArgs {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
-        let node = node(root, &self.state_dir, &self.cni_path);
-        let findings = if self.yes {
-            ::gc::clean_up(&node, silkrail_cni::find)?
-        } else {
-            ::gc::find(&node, silkrail_cni::find)?
-        };
-        if self.yes {
-            // Before printing, which fails if nobody reads the output.
-            ::gc::record(&node, &findings)?;
+        if let Some(seconds) = self.every {
+            return periodic::repeat(Duration::from_secs(seconds), out, || self.findings(root));
         }
+        let findings = self.findings(root)?;
         if self.json {
             json::print(&findings, out)?;
         } else {
@@ -70,6 +79,18 @@ impl GcArgs {
         }
         let left = findings.iter().any(|finding| finding.verdict == FindingState::Left);
         Ok(if left { CommandExit::Refused } else { CommandExit::Done })
+    }
+
+    /// Reverts what is stale, or lists it.
+    fn findings(&self, root: &Path) -> Result<Vec<StaleFinding>, CommandError> {
+        let node = node(root, &self.state_dir, &self.cni_path);
+        if !self.yes {
+            return Ok(::gc::find(&node, silkrail_cni::find)?);
+        }
+        let findings = ::gc::clean_up(&node, silkrail_cni::find)?;
+        // Before printing, which fails if nobody reads the output.
+        ::gc::record(&node, &findings)?;
+        Ok(findings)
     }
 }
 

@@ -17,6 +17,7 @@ mod duplicate;
 mod edge_cases;
 mod faults;
 mod gc;
+mod gc_every;
 mod gc_lost;
 mod gc_record;
 mod host_local;
