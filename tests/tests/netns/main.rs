@@ -20,6 +20,7 @@ mod gc;
 mod gc_every;
 mod gc_lost;
 mod gc_record;
+mod go_plugins;
 mod host_local;
 mod hostile;
 mod indexes;
