@@ -19,6 +19,7 @@ mod link_kind;
 mod parent;
 mod ports;
 mod sharing;
+mod unjournaled;
 
 use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
 use plugin_runtime::{JournaledPlugin, Node, delegate, not_available};
@@ -43,7 +44,7 @@ impl<K: ChildLinkKind> JournaledPlugin for ChildLinkPlugin<K> {
     }
 
     fn del_without_journal(&self, node: &Node, request: &DelRequest<'_>) -> Result<(), Error> {
-        let removed = link::delete_unjournaled::<K>(node, request);
+        let removed = unjournaled::delete_unjournaled::<K>(node, request);
         // An ADD with dhcp is refused on InfiniBand, and that plugin may not be installed.
         if K::LAYER == LinkLayer::Ethernet || !delegate::needs_link(&request.common).unwrap_or(false) {
             delegate::del(request, node)?;

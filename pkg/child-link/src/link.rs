@@ -2,9 +2,9 @@
 
 use std::{fmt, path::PathBuf, time::Duration};
 
-use cni::{AddRequest, DelRequest};
+use cni::AddRequest;
 use identifiers::{HardwareAddr, LinkName, MacAddr};
-use netns::{NetNs, NetNsId};
+use netns::NetNsId;
 use plugin_runtime::{Error, Node, PodNetns, attachment, other_netns};
 use rtnl::{Handle, Link, LinkKind};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use crate::{ChildLinkKind, error::ChildError};
 
 /// How long DEL waits for a link to return from a namespace that was deleted. The kernel returns it in the background,
 /// within 0.1 s if it is idle; before it supported that, it deleted the link.
-const HOST_RETURN_TIMEOUT: Duration = Duration::from_secs(2);
+pub(crate) const HOST_RETURN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The change that a link was created in a pod. It is identified by its index, which was chosen before it was created, and
 /// by the inode of the namespace, because the pod may rename it and another link may take its name.
@@ -114,7 +114,7 @@ impl ChildLink {
             return Ok(());
         }
         let timeout = if pod.is_none() { HOST_RETURN_TIMEOUT } else { Duration::ZERO };
-        match self.wait_on_host(node, timeout)? {
+        match wait_on_host(node, timeout, |links| self.find_on_host(links))? {
             Some(link) => {
                 info!(link = %link.name, "deleting the pod's link, which the kernel moved to the host");
                 delete(node.links()?, link.index)
@@ -152,22 +152,11 @@ impl ChildLink {
         self.kind == LinkKind::Ipoib(None).to_string()
     }
 
-    /// Waits until the kernel has moved the link to the host; `None` if it does not within `timeout`.
-    fn wait_on_host(&self, node: &Node, timeout: Duration) -> Result<Option<Link>, Error> {
-        let wait = |source| Error::Wait { what: "a link to return to the host", source };
-        let events = rtnl::events(false).map_err(wait)?;
-        let deadline = node.budget.until("a link to return to the host", timeout);
-        loop {
-            let links = node.links()?;
-            let by_index = links.find_link_by_index(self.index)?.filter(|link| self.is_on_host(link));
-            let link = match by_index {
-                None => links.links()?.into_iter().find(|link| self.is_on_host(link)),
-                link => link,
-            };
-            if link.is_some() || deadline.has_passed() {
-                return Ok(link);
-            }
-            events.wait(deadline.at(), Duration::from_millis(100)).map_err(wait)?;
+    fn find_on_host(&self, links: &Handle) -> Result<Option<Link>, Error> {
+        let by_index = links.find_link_by_index(self.index)?.filter(|link| self.is_on_host(link));
+        match by_index {
+            None => Ok(links.links()?.into_iter().find(|link| self.is_on_host(link))),
+            link => Ok(link),
         }
     }
 
@@ -210,36 +199,27 @@ fn queue_pair(address: &HardwareAddr) -> Option<&[u8]> {
     address.bytes().get(1..4)
 }
 
-fn delete(links: &Handle, index: u32) -> Result<(), Error> {
-    match links.delete_link(index) {
-        Err(error) if error.is_not_found() => Ok(()),
-        deleted => Ok(deleted?),
+/// Waits until `find` finds the link that the kernel moves to the host; `None` if it does not within `timeout`.
+pub(crate) fn wait_on_host(
+    node: &Node,
+    timeout: Duration,
+    find: impl Fn(&Handle) -> Result<Option<Link>, Error>,
+) -> Result<Option<Link>, Error> {
+    let wait = |source| Error::Wait { what: "a link to return to the host", source };
+    let events = rtnl::events(false).map_err(wait)?;
+    let deadline = node.budget.until("a link to return to the host", timeout);
+    loop {
+        let link = find(node.links()?)?;
+        if link.is_some() || deadline.has_passed() {
+            return Ok(link);
+        }
+        events.wait(deadline.at(), Duration::from_millis(100)).map_err(wait)?;
     }
 }
 
-/// Deletes the pod's link of this kind and the attachment's name, without a journal.
-///
-/// # Errors
-/// If it exists and cannot be deleted.
-pub(crate) fn delete_unjournaled<K: ChildLinkKind>(
-    node: &Node,
-    request: &DelRequest<'_>,
-) -> Result<(), Error> {
-    let Some(path) = &request.netns else { return Ok(()) };
-    let Ok(netns) = NetNs::open(path) else { return Ok(()) };
-    let ifname = &request.attachment.ifname;
-    // The path may now refer to the node's own namespace, where a link of that name is not the pod's.
-    if !request.own_netns_allowed && netns.id() == NetNs::current()?.id() {
-        return Ok(());
-    }
-    let netns = netns.identified()?;
-    // Or to another pod's, which will have a DEL of its own.
-    if attachment::find_holder(node, K::NAME, ifname, netns.id())?.is_some() {
-        return Ok(());
-    }
-    let Some(pod) = PodNetns::find(path, netns.id())? else { return Ok(()) };
-    match pod.links.find_link(ifname)? {
-        Some(link) if K::is(&link) => delete(&pod.links, link.index),
-        _ => Ok(()),
+pub(crate) fn delete(links: &Handle, index: u32) -> Result<(), Error> {
+    match links.delete_link(index) {
+        Err(error) if error.is_not_found() => Ok(()),
+        deleted => Ok(deleted?),
     }
 }

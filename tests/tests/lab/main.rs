@@ -14,6 +14,8 @@ mod early_late;
 mod faults;
 mod fleet;
 mod gc;
+mod go_ib_pod;
+mod go_infiniband;
 mod go_migration;
 mod go_pod;
 mod healthy_machine;
