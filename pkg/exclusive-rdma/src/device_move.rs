@@ -10,7 +10,7 @@ use std::{
 use cni::AddRequest;
 use identifiers::Attachment;
 use netns::{NetNs, NetNsId};
-use plugin_runtime::{Error, Node, other_netns};
+use plugin_runtime::{Error, Node, is_attached_by_go_since, other_netns};
 use rdma::{CharDevices, Device, Handle, MoveError};
 use serde::{Deserialize, Serialize};
 use state::claim::{self, ClaimKind};
@@ -154,6 +154,9 @@ impl DeviceMove {
         }
         let mut is_restored = false;
         if !self.is_in_host_sysfs(node) {
+            if is_attached_by_go_since(node, ClaimKind::Rdma, &self.function, &self.owner)? {
+                return Ok(());
+            }
             match self.pod()? {
                 Some(pod) => is_restored = self.move_to_host(node, &pod)?,
                 None => self.wait_on_host(node)?,

@@ -2,7 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    time::Instant,
+    time::{Instant, SystemTime},
 };
 
 use identifiers::PciAddress;
@@ -13,6 +13,9 @@ use super::{
     boot::is_from_earlier_boot,
     file::{files, names},
 };
+
+/// The Go plugins that move devices, each of which has a directory of state files.
+const DEVICE_PLUGINS: [&str; 3] = ["sriov", "ib-sriov", "rdma"];
 
 /// The state directory of the Go plugins, `/var/lib/cni`.
 #[derive(Debug, Clone)]
@@ -83,6 +86,13 @@ impl GoStateDir {
             Some(name) => self.find(plugin, name, deadline),
             None => Ok(None),
         }
+    }
+
+    /// Whether a Go plugin has saved the state of an attachment of this device later than `since`.
+    pub fn is_attached_since(&self, device: &str, since: SystemTime) -> bool {
+        let of = |plugin| files(&self.root.join(plugin)).into_iter();
+        let mut files = DEVICE_PLUGINS.into_iter().flat_map(of);
+        files.any(|(path, modified)| modified > since && names(&path, device))
     }
 
     /// Returns the Go sriov plugin's allocation of a VF; `None` if there is none, or if it cannot be read.

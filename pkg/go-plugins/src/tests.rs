@@ -103,6 +103,17 @@ fn the_newest_file_of_a_device_takes_effect() {
 }
 
 #[test]
+fn only_a_later_file_of_a_device_means_that_it_was_attached_since() {
+    let dir = dir();
+    let (minute, now) = (Duration::from_secs(60), SystemTime::now());
+    fs::create_dir(dir.dir.path().join("ib-sriov")).unwrap();
+    dir.write("sriov/other-net1", r#"{"deviceID": "0000:af:00.3"}"#, NOW);
+    dir.write("ib-sriov/c-net1", r#"{"deviceID": "0000:AF:00.2"}"#, minute);
+    let since = |age: Duration| dir.state.is_attached_since("0000:af:00.2", now.checked_sub(age).unwrap());
+    assert!(since(2 * minute) && !since(minute / 2));
+}
+
+#[test]
 fn an_allocation_is_valid_while_its_namespace_exists() {
     let dir = dir();
     let vf = "0000:af:00.2".parse().unwrap();

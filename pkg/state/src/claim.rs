@@ -5,10 +5,10 @@
 
 use std::{
     fmt,
-    fs::File,
+    fs::{self, File},
     io,
     path::{Path, PathBuf},
-    time::Instant,
+    time::{Instant, SystemTime},
 };
 
 use identifiers::Attachment;
@@ -239,6 +239,24 @@ pub fn owner_of(
 ) -> Result<Option<Attachment>, Error> {
     let Some(present) = read(state, deadline, part, function)? else { return Ok(None) };
     Ok((present.boot_id == boot_id()?).then_some(present.owner))
+}
+
+/// Returns when `owner` claimed a device; `None` if it has no claim.
+///
+/// # Errors
+/// If the claim cannot be read.
+pub fn claimed_at(
+    state: &StateDir,
+    deadline: Instant,
+    part: ClaimKind,
+    function: &Function,
+    owner: &Attachment,
+) -> Result<Option<SystemTime>, Error> {
+    if owner_of(state, deadline, part, function)?.as_ref() != Some(owner) {
+        return Ok(None);
+    }
+    let meta = fs::symlink_metadata(path(state, part, function));
+    Ok(meta.and_then(|meta| meta.modified()).ok())
 }
 
 /// Lists the claims of a kind, and the files of the directory that cannot be parsed or are quarantined.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cni::Error as CniError;
 use identifiers::{Attachment, PciAddress, VfIndex};
-use plugin_runtime::{Error, Node};
+use plugin_runtime::{Error, Node, is_attached_by_go_since};
 use rtnl::{Handle, Link, LinkLayer, VfSettings};
 use state::claim::{self, ClaimKind};
 use sysfs::Function;
@@ -164,13 +164,11 @@ fn child(links: &Handle, link: &Link) -> Result<Option<String>, Error> {
 /// # Errors
 /// If the claims cannot be read.
 pub fn is_claimed_by_other(node: &Node, vf: PciAddress, owner: &Attachment) -> Result<bool, Error> {
-    Ok(claim::is_claimed_by_other(
-        &node.state,
-        node.claims_lock().at(),
-        ClaimKind::Vf,
-        &Function::Pci(vf),
-        owner,
-    )?)
+    let (kind, function) = (ClaimKind::Vf, &Function::Pci(vf));
+    if claim::is_claimed_by_other(&node.state, node.claims_lock().at(), kind, function, owner)? {
+        return Ok(true);
+    }
+    Ok(is_attached_by_go_since(node, kind, function, owner)? && host_link(node, vf)?.is_none())
 }
 
 /// Whether a VF exists and is bound to a driver that creates a link.
