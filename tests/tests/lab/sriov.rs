@@ -77,6 +77,17 @@ fn case_092_the_result_contains_the_effective_mac_and_the_pci_function() {
 }
 
 #[test]
+fn an_ipv6_address_of_a_vf_is_optimistic() {
+    let machine = LabMachine::exclusive();
+    let (vf, pod) = (machine.vf("eth1", 3), machine.node.pod("a"));
+    let call = call(&machine, &vf, &pod, json!({}));
+    call.add().ok();
+    assert_eq!(pod.sysctl("net/ipv6/conf/net1/optimistic_dad"), "1");
+    call.del().done();
+    assert_eq!(machine.node.sysctl(&format!("net/ipv6/conf/{}/optimistic_dad", vf.link)), "0");
+}
+
+#[test]
 fn case_093_a_vf_in_use_is_refused_and_one_of_a_dead_pod_is_taken_over() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();

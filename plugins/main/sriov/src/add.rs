@@ -106,7 +106,16 @@ impl PreparedVfAdd<'_, '_> {
         if let Some(arrived) = link_move.with_actual_index(&link) {
             journal.record(Change::Move(arrived))?;
         }
+        self.use_optimistic_dad()?;
         self.set_link(vf, link).map(Some)
+    }
+
+    /// Lets the pod use an IPv6 address before duplicate address detection has ended, as the Go plugin does. It takes effect
+    /// for addresses that are added later. A kernel without IPv6, or without that option, does not have the sysctl.
+    fn use_optimistic_dad(&self) -> Result<(), Error> {
+        let sysctl = format!("net/ipv6/conf/{}/optimistic_dad", self.request.attachment.ifname);
+        let _ = self.pod.write_sysctls(&[(sysctl, "1")])?;
+        Ok(())
     }
 
     /// Sets the link's MTU and MAC address as configured, and returns the link with its new attributes.
