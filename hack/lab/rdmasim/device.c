@@ -26,6 +26,8 @@
  *     refuse/mtu             the same for calls that change its MTU
  *     refuse/mac             the number of following calls that change its address which fail with EAGAIN
  *     refuse/vf              the same for settings of a VF (mac, vlan, spoofchk, trust) through this PF
+ *     ignore_mac             Y: changes of the network device's address, or of that of a VF through this PF, have no effect
+ *     scalable_functions     of a PF: the number of its scalable functions; see scalable.c
  *     speed_mbps             the network device's speed while it has a carrier; 0: the driver's value
  *
  * Lock order, outermost first: the PCI device's lock, RTNL, sims_lock.
@@ -302,13 +304,13 @@ static const struct ib_device_ops sim_ops = {
 
 static void sim_queue(struct pci_dev *pdev, unsigned int twins);
 
-static struct sim *sim_find(struct pci_dev *pdev, unsigned int twin)
+static struct sim *sim_find(struct device *function, unsigned int twin)
 {
 	struct sim *sim;
 
 	lockdep_assert_held(&sims_lock);
 	list_for_each_entry(sim, &sims, node)
-		if (sim->pdev == pdev && sim->twin == twin)
+		if (sim->ib.dev.parent == function && sim->twin == twin)
 			return sim;
 	return NULL;
 }
@@ -320,7 +322,7 @@ static int sim_twins_get(void *data, u64 *value)
 	*value = 0;
 	mutex_lock(&sims_lock);
 	list_for_each_entry(sim, &sims, node)
-		if (sim->pdev == first->pdev && sim->twin)
+		if (sim->ib.dev.parent == first->ib.dev.parent && sim->twin)
 			++*value;
 	mutex_unlock(&sims_lock);
 	return 0;
@@ -361,7 +363,7 @@ static void sim_debugfs(struct sim *sim)
 
 	if (sim->twin > 1)
 		snprintf(number, sizeof(number), "%u", sim->twin);
-	snprintf(name, sizeof(name), "%s%s%s", pci_name(sim->pdev), sim->twin ? "-twin" : "", number);
+	snprintf(name, sizeof(name), "%s%s%s", dev_name(sim->ib.dev.parent), sim->twin ? "-twin" : "", number);
 	sim->dir = debugfs_create_dir(name, sim_root);
 	debugfs_create_bool("infiniband", 0644, sim->dir, &sim->infiniband);
 	debugfs_create_bool("gid_refuse", 0644, sim->dir, &sim->gid_refuse);
@@ -371,8 +373,10 @@ static void sim_debugfs(struct sim *sim)
 	debugfs_create_file("fail_move", 0644, sim->dir, sim, &sim_fail_move_fops);
 	sim_counters_debugfs(&sim->counters, sim->dir);
 	sim_tclass_debugfs(&sim->tclass, sim->dir);
-	if (sim->twin)
+	if (sim->twin || !dev_is_pci(sim->ib.dev.parent))
 		return;
+	if (!sim->pdev->is_virtfn)
+		sim_scalable_debugfs(sim->pdev, sim->dir);
 	debugfs_create_file("twins", 0644, sim->dir, sim, &sim_twins_fops);
 	sim_ethtool_debugfs(&sim->ethtool, sim->pdev, sim->dir);
 	sim_refusals_debugfs(&sim->refusals, sim->dir);
@@ -392,7 +396,7 @@ static void sim_set_guid(struct sim *sim, struct net_device *nd)
 	addrconf_addr_eui48(guid, nd->dev_addr);
 	if (sim->pdev->is_virtfn) {
 		mutex_lock(&sims_lock);
-		pf = sim_find(pci_physfn(sim->pdev), 0);
+		pf = sim_find(&pci_physfn(sim->pdev)->dev, 0);
 		if (pf) {
 			memcpy(guid, &pf->ib.node_guid, sizeof(pf->ib.node_guid));
 			guid[4] = 1 + pci_iov_vf_id(sim->pdev);
@@ -402,7 +406,7 @@ static void sim_set_guid(struct sim *sim, struct net_device *nd)
 	guid[3] -= sim->twin;
 }
 
-static struct net_device *sim_netdev_of(struct pci_dev *pdev)
+static struct net_device *sim_netdev_of(struct device *function)
 {
 	struct net_device *nd;
 	struct net *net;
@@ -410,9 +414,18 @@ static struct net_device *sim_netdev_of(struct pci_dev *pdev)
 	ASSERT_RTNL();
 	for_each_net(net)
 		for_each_netdev(net, nd)
-			if (nd->dev.parent == &pdev->dev)
+			if (nd->dev.parent == function)
 				return nd;
 	return NULL;
+}
+
+/* Under RTNL. */
+static void sim_wrap(struct sim *sim, struct net_device *nd)
+{
+	if (sim->twin || !dev_is_pci(sim->ib.dev.parent))
+		return;
+	sim_ethtool_wrap(&sim->ethtool, nd);
+	sim_refusals_wrap(&sim->refusals, nd);
 }
 
 /* From here on netdev_event() follows the network device; under RTNL, so that no event is missed. */
@@ -423,7 +436,7 @@ static int sim_attach(struct sim *sim)
 
 	rtnl_lock();
 	down_read(&net_rwsem);
-	nd = sim_netdev_of(sim->pdev);
+	nd = sim_netdev_of(sim->ib.dev.parent);
 	up_read(&net_rwsem);
 	if (nd) {
 		sim_set_guid(sim, nd);
@@ -432,10 +445,7 @@ static int sim_attach(struct sim *sim)
 	if (!ret) {
 		mutex_lock(&sims_lock);
 		list_add_tail(&sim->node, &sims);
-		if (!sim->twin) {
-			sim_ethtool_wrap(&sim->ethtool, nd);
-			sim_refusals_wrap(&sim->refusals, nd);
-		}
+		sim_wrap(sim, nd);
 		mutex_unlock(&sims_lock);
 	}
 	rtnl_unlock();
@@ -453,7 +463,7 @@ static void sim_detach(struct sim *sim)
 	rtnl_unlock();
 }
 
-static void sim_create(struct pci_dev *pdev, unsigned int twin)
+void sim_create(struct device *function, struct pci_dev *pdev, unsigned int twin)
 {
 	struct sim *sim;
 	int ret;
@@ -463,7 +473,7 @@ static void sim_create(struct pci_dev *pdev, unsigned int twin)
 		return;
 	sim->pdev = pdev;
 	sim->twin = twin;
-	sim->ib.dev.parent = &pdev->dev;
+	sim->ib.dev.parent = function;
 	sim->ib.node_type = RDMA_NODE_IB_CA;
 	sim->ib.phys_port_cnt = 1;
 	sim->ib.num_comp_vectors = 1;
@@ -482,16 +492,16 @@ static void sim_create(struct pci_dev *pdev, unsigned int twin)
 detach:
 	sim_detach(sim);
 free:
-	pr_err("rdmasim: no RDMA device for %s: %d\n", pci_name(pdev), ret);
+	pr_err("rdmasim: no RDMA device for %s: %d\n", dev_name(function), ret);
 	ib_dealloc_device(&sim->ib);
 }
 
-static void sim_destroy(struct pci_dev *pdev, unsigned int twin)
+void sim_destroy(struct device *function, unsigned int twin)
 {
 	struct sim *sim;
 
 	mutex_lock(&sims_lock);
-	sim = sim_find(pdev, twin);
+	sim = sim_find(function, twin);
 	mutex_unlock(&sims_lock);
 	if (!sim)
 		return;
@@ -532,12 +542,12 @@ static void sim_worker(struct work_struct *work)
 	device_lock(&todo->pdev->dev);
 	for (twin = 0; twin <= MAX_TWINS && sim_wanted(todo->pdev); twin++) {
 		mutex_lock(&sims_lock);
-		there = sim_find(todo->pdev, twin);
+		there = sim_find(&todo->pdev->dev, twin);
 		mutex_unlock(&sims_lock);
 		if (twin <= todo->twins && !there)
-			sim_create(todo->pdev, twin);
+			sim_create(&todo->pdev->dev, todo->pdev, twin);
 		if (twin > todo->twins && there)
-			sim_destroy(todo->pdev, twin);
+			sim_destroy(&todo->pdev->dev, twin);
 	}
 	device_unlock(&todo->pdev->dev);
 	pci_dev_put(todo->pdev);
@@ -563,9 +573,11 @@ static int sim_bus_event(struct notifier_block *nb, unsigned long action, void *
 
 	if (action == BUS_NOTIFY_BOUND_DRIVER && sim_wanted(pdev))
 		sim_queue(pdev, 0);
-	if (action == BUS_NOTIFY_UNBIND_DRIVER)
+	if (action == BUS_NOTIFY_UNBIND_DRIVER) {
 		for (twin = MAX_TWINS; twin >= 0; twin--)
-			sim_destroy(pdev, twin);
+			sim_destroy(&pdev->dev, twin);
+		sim_scalable_remove(pdev);
+	}
 	return NOTIFY_DONE;
 }
 
@@ -574,11 +586,8 @@ static struct notifier_block sim_bus_nb = { .notifier_call = sim_bus_event };
 static void sim_follow(struct sim *sim, struct net_device *nd, bool there)
 {
 	ib_device_set_netdev(&sim->ib, there ? nd : NULL, 1);
-	if (sim->twin)
-		return;
 	if (there) {
-		sim_ethtool_wrap(&sim->ethtool, nd);
-		sim_refusals_wrap(&sim->refusals, nd);
+		sim_wrap(sim, nd);
 	} else {
 		sim_ethtool_unwrap(&sim->ethtool);
 		sim_refusals_unwrap(&sim->refusals);
@@ -595,7 +604,7 @@ static int sim_netdev_event(struct notifier_block *nb, unsigned long action, voi
 		return NOTIFY_DONE;
 	mutex_lock(&sims_lock);
 	list_for_each_entry(sim, &sims, node)
-		if (nd->dev.parent == &sim->pdev->dev)
+		if (nd->dev.parent == sim->ib.dev.parent)
 			sim_follow(sim, nd, action == NETDEV_REGISTER);
 	mutex_unlock(&sims_lock);
 	return NOTIFY_DONE;
@@ -616,9 +625,12 @@ static int __init sim_init(void)
 	ret = register_netdevice_notifier(&sim_netdev_nb);
 	if (ret)
 		goto free;
-	ret = bus_register_notifier(&pci_bus_type, &sim_bus_nb);
+	ret = sim_scalable_init();
 	if (ret)
 		goto unregister;
+	ret = bus_register_notifier(&pci_bus_type, &sim_bus_nb);
+	if (ret)
+		goto scalable;
 
 	for_each_pci_dev(pdev)	/* PFs get the first names */
 		if (!pdev->is_virtfn && sim_wanted(pdev))
@@ -631,6 +643,8 @@ static int __init sim_init(void)
 	if (!ret)
 		return 0;
 	bus_unregister_notifier(&pci_bus_type, &sim_bus_nb);
+scalable:
+	sim_scalable_exit();
 unregister:
 	unregister_netdevice_notifier(&sim_netdev_nb);
 free:
@@ -642,6 +656,7 @@ free:
 static void __exit sim_exit(void)
 {
 	sim_infiniband_exit();
+	sim_scalable_exit();
 	bus_unregister_notifier(&pci_bus_type, &sim_bus_nb);
 	debugfs_remove_recursive(sim_root);
 	sim_root = NULL;
@@ -649,7 +664,7 @@ static void __exit sim_exit(void)
 	while (!list_empty(&sims)) {
 		struct sim *sim = list_last_entry(&sims, struct sim, node);
 
-		sim_destroy(sim->pdev, sim->twin);
+		sim_destroy(sim->ib.dev.parent, sim->twin);
 	}
 	unregister_netdevice_notifier(&sim_netdev_nb);
 }

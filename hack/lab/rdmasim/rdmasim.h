@@ -55,11 +55,19 @@ struct sim_refusals {
 	const struct net_device_ops *driver_ops;
 	struct net_device *nd;			/* NULL: the driver's own are in use */
 	u32 open, mtu, mac, vf;			/* numbers of following calls to refuse */
+	bool ignore_mac;
 };
 
 void sim_refusals_wrap(struct sim_refusals *refusals, struct net_device *nd);
 void sim_refusals_unwrap(struct sim_refusals *refusals);
 void sim_refusals_debugfs(struct sim_refusals *refusals, struct dentry *dir);
+
+/* scalable.c: scalable functions of a PF. */
+
+int sim_scalable_init(void);
+void sim_scalable_exit(void);
+void sim_scalable_remove(struct pci_dev *pf);
+void sim_scalable_debugfs(struct pci_dev *pf, struct dentry *dir);
 
 /* tclass.c: the traffic class in sysfs. */
 
@@ -85,13 +93,13 @@ void sim_infiniband_exit(void);
 
 struct sim {
 	struct ib_device ib;		/* first, as ib_alloc_device() requires */
-	struct pci_dev *pdev;
+	struct pci_dev *pdev;		/* of a scalable function: the PF */
 	unsigned int twin;		/* 0: the function's first device, which has its settings */
 	struct list_head node;		/* in sims */
 	struct dentry *dir;
 	struct sim_counters counters;
-	struct sim_ethtool ethtool;	/* of twin 0 */
-	struct sim_refusals refusals;	/* of twin 0 */
+	struct sim_ethtool ethtool;	/* of twin 0 of a PCI function */
+	struct sim_refusals refusals;	/* the same */
 	struct sim_tclass tclass;
 	u32 gid_delay_ms;
 	u32 slow_board_id_ms;
@@ -106,5 +114,7 @@ static inline struct sim *to_sim(struct ib_device *ib)
 }
 
 void sim_sleep(const u32 *ms);
+void sim_create(struct device *function, struct pci_dev *pdev, unsigned int twin);
+void sim_destroy(struct device *function, unsigned int twin);
 
 #endif

@@ -3,7 +3,8 @@
  * Refusals of a function's network device: the following calls fail as with a driver that resets the function.
  *
  * Each setting of a VF through its PF starts a reset. Until it ends, open of iavf fails with EBUSY, and a change of the
- * address with EAGAIN. i40e and ice refuse settings of a VF during a reset (EAGAIN).
+ * address with EAGAIN. i40e and ice refuse settings of a VF during a reset (EAGAIN). Some drivers accept an address and do
+ * not set it: ignore_mac.
  *
  * The device's netdev_ops are a copy of the driver's, like its ethtool_ops: see ethtool.c.
  */
@@ -43,6 +44,8 @@ static int sim_set_mac_address(struct net_device *nd, void *address)
 {
 	struct sim_refusals *refusals = to_refusals(nd);
 
+	if (READ_ONCE(refusals->ignore_mac))
+		return 0;
 	return refuses(&refusals->mac) ? -EAGAIN : refusals->driver_ops->ndo_set_mac_address(nd, address);
 }
 
@@ -50,6 +53,8 @@ static int sim_set_vf_mac(struct net_device *nd, int vf, u8 *mac)
 {
 	struct sim_refusals *refusals = to_refusals(nd);
 
+	if (READ_ONCE(refusals->ignore_mac))
+		return 0;
 	return refuses(&refusals->vf) ? -EAGAIN : refusals->driver_ops->ndo_set_vf_mac(nd, vf, mac);
 }
 
@@ -112,4 +117,5 @@ void sim_refusals_debugfs(struct sim_refusals *refusals, struct dentry *dir)
 	debugfs_create_u32("mtu", 0644, counts, &refusals->mtu);
 	debugfs_create_u32("mac", 0644, counts, &refusals->mac);
 	debugfs_create_u32("vf", 0644, counts, &refusals->vf);
+	debugfs_create_bool("ignore_mac", 0644, dir, &refusals->ignore_mac);
 }

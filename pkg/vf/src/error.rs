@@ -150,6 +150,10 @@ impl VfError {
                 "its network device is in another network namespace, or its driver failed; \
                  `silkrail pods` shows the pod that has it"
             }
+            Self::MacRefused { .. } => {
+                "the driver accepted the address and did not set it: try again; if it fails again, remove mac, or set trust to \
+                 on, without which some drivers keep the VF's own address"
+            }
             Self::NotReturned { .. } => {
                 "a process may still hold the pod's network namespace open; rebinding the VF's driver returns the device"
             }

@@ -93,6 +93,22 @@ fn the_former_mac_is_restored_by_a_busy_pf() {
 }
 
 #[test]
+fn case_101_a_mac_that_the_driver_accepts_and_does_not_set_fails_the_add() {
+    let machine = LabMachine::exclusive();
+    let before = machine.node.snapshot();
+    let (vf, pod) = (machine.vf("eth0", 4), machine.node.pod("a"));
+    let ignored = [&vf.pci, &pf(&machine, &vf)].map(|pci| machine.simulate(pci, "ignore_mac", "Y"));
+    let call = call(&machine, &vf, &pod, json!({"vlan": 7, "mac": "c2:11:22:33:44:55"}));
+    let refusal = call.add().error(11);
+    refusal.says(&["mac: effective mac address is different from requested one", "c2:11:22:33:44:55"]);
+    assert!(refusal.details.contains("driver") && refusal.details.contains("mac"), "{refusal:?}");
+    call.del().done();
+    drop(ignored);
+    drop(pod);
+    machine.node.snapshot().assert_is(&before);
+}
+
+#[test]
 fn invariant_8_a_permanently_busy_driver_fails_the_add_within_its_time_limit() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
