@@ -37,6 +37,31 @@ pub struct LabVf {
     pub rdma: String,
 }
 
+/// A scalable function.
+#[derive(Debug, Clone)]
+pub struct LabScalableFunction {
+    /// Its auxiliary device: `mlx5_core.sf.0`.
+    pub name: String,
+    /// PCI address of its PF.
+    pub pf_pci: String,
+}
+
+impl LabScalableFunction {
+    /// Returns its link; empty if it is not on the host.
+    pub fn link(&self) -> String {
+        first(&self.dir("net"))
+    }
+
+    /// Returns its RDMA device; empty if it is not on the host.
+    pub fn rdma(&self) -> String {
+        first(&self.dir("infiniband"))
+    }
+
+    fn dir(&self, class: &str) -> PathBuf {
+        Path::new("/sys/bus/auxiliary/devices").join(&self.name).join(class)
+    }
+}
+
 /// Links of the machine's PFs.
 pub const PFS: [&str; 2] = ["eth0", "eth1"];
 
@@ -105,6 +130,16 @@ impl LabMachine {
             .flat_map(|pf| (0..7).map(move |index| (pf, index)))
             .map(|(pf, i)| self.vf(pf, i))
             .collect()
+    }
+
+    /// Creates a scalable function of a PF. Dropping the setting removes it.
+    pub fn scalable_function(&self, pf: &'static str) -> (LabScalableFunction, SimulatedSetting) {
+        let device = fs::read_link(format!("/sys/class/net/{pf}/device")).unwrap();
+        let device = device.file_name().unwrap().to_str().unwrap();
+        let created = self.simulate(device, "scalable_functions", "1");
+        let dir = Path::new("/sys/bus/pci/devices").join(device);
+        let name = names(&dir).into_iter().find(|name| name.starts_with("mlx5_core.sf.")).unwrap();
+        (LabScalableFunction { name, pf_pci: device.to_owned() }, created)
     }
 
     /// Returns the VF's element of `vfinfo_list` of its PF, as `ip -j link` prints it.

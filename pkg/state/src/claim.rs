@@ -115,6 +115,9 @@ impl DeviceClaim {
         if NetNs::is_still_at(&present.netns, present.netns_id).map_err(Error::from)? {
             let DeviceClaim { owner, netns, .. } = present;
             let device = match self.part {
+                ClaimKind::Vf if self.function.pci().is_none() => {
+                    format!("auxiliary device {}", self.function)
+                }
                 ClaimKind::Vf => format!("pci address {}", self.function),
                 ClaimKind::Rdma => format!("RDMA device of {}", self.function),
             };

@@ -8,7 +8,7 @@ use std::{
 use identifiers::{LinkName, PciAddress, VfIndex};
 
 use crate::{
-    Error, Function, Sysfs,
+    AuxiliaryName, Error, Function, Sysfs,
     root::{is_there, link, names, parsed, text, value},
 };
 
@@ -40,6 +40,29 @@ impl Sysfs {
     pub fn pf_of(&self, vf: PciAddress) -> Result<Option<PciAddress>, Error> {
         let path = self.dir(&vf.into()).join("physfn");
         link(&path)?.map(|target| parsed(&path, target, ADDRESS)).transpose()
+    }
+
+    /// Returns the PF of a scalable function: the PCI function that its auxiliary device is below. `None` if it is not below one.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn pf_of_scalable(&self, name: &AuxiliaryName) -> Result<Option<PciAddress>, Error> {
+        let path = self.dir(&Function::Auxiliary(name.clone()));
+        match fs::read_link(&path) {
+            Ok(target) => {
+                Ok(target.parent().and_then(Path::file_name).and_then(|name| name.to_str()?.parse().ok()))
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::Io { path, source }),
+        }
+    }
+
+    /// Returns whether this machine has a scalable function.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn has_scalable(&self) -> Result<bool, Error> {
+        Ok(names(&self.root().join("bus/auxiliary/devices"))?.iter().any(|name| name.contains(".sf.")))
     }
 
     /// Returns the index of a VF on its PF, starting at 0.
@@ -227,6 +250,17 @@ mod tests {
         assert_eq!(tree.sysfs.vf_index(pci("0000:af:00.3")).unwrap(), VfIndex(1));
         assert_eq!(tree.sysfs.pf_of(pci("0000:af:00.0")).unwrap(), None);
         assert!(tree.sysfs.vf_index(pci("0000:af:00.0")).unwrap_err().is_not_found());
+    }
+
+    #[test]
+    fn a_scalable_function_is_below_its_pf() {
+        let tree = SysfsFixture::mlx5();
+        let pf_of = |name: &str| tree.sysfs.pf_of_scalable(&name.parse().unwrap()).unwrap();
+        assert_eq!(pf_of("mlx5_core.sf.2"), Some(pci("0000:af:00.0")));
+        assert_eq!(pf_of("mlx5_core.sf.3"), None);
+        assert!(tree.sysfs.has_scalable().unwrap());
+        fs::remove_file(tree.sysfs.root().join("bus/auxiliary/devices/mlx5_core.sf.2")).unwrap();
+        assert!(!tree.sysfs.has_scalable().unwrap());
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use cni::{AddRequest, AddResult, ResultInterface};
-use identifiers::PciAddress;
 use journal::Journal;
 use plugin_runtime::{
     Error, Node, PodNetns,
@@ -29,8 +28,8 @@ pub struct VfAdd<'a, 'r> {
     pub node: &'a Node,
     /// The pod's network namespace.
     pub pod: &'a PodNetns,
-    /// The VF.
-    pub device: PciAddress,
+    /// The VF or scalable function.
+    pub function: &'a Function,
 }
 
 impl VfAdd<'_, '_> {
@@ -40,8 +39,8 @@ impl VfAdd<'_, '_> {
     /// If an attachment of a living pod has it.
     pub fn claim<C: NodeChange + From<DeviceClaim>>(&self, journal: &mut Journal<C>) -> Result<(), Error> {
         let AddRequest { attachment, netns, .. } = self.request;
-        let vf = Function::Pci(self.device);
-        let claim = DeviceClaim::of(ClaimKind::Vf, vf, attachment, netns.clone(), self.pod.id())?;
+        let function = self.function.clone();
+        let claim = DeviceClaim::of(ClaimKind::Vf, function, attachment, netns.clone(), self.pod.id())?;
         journal.record_and_apply(claim.clone().into(), |_| {
             let node = self.node;
             let deadline = || node.claims_lock();
@@ -79,7 +78,7 @@ impl VfAdd<'_, '_> {
             mac: address.map(ToString::to_string).or(mac),
             mtu: link.map(|link| link.mtu).or(mtu),
             sandbox: Some(self.request.netns.display().to_string()),
-            pci_id: Some(self.device.to_string()),
+            pci_id: self.function.pci().map(|pci| pci.to_string()),
             ..ResultInterface::default()
         }];
         for ip in &mut result.ips {
@@ -101,7 +100,7 @@ impl VfAdd<'_, '_> {
         let Some(path) = path else { return Ok(()) };
         // A device that has moved to the pod is not visible on the host.
         let names = if moved.is_empty() {
-            self.node.sysfs.rdma_devices(&Function::Pci(vf.pci)).unwrap_or_default()
+            self.node.sysfs.rdma_devices(self.function).unwrap_or_default()
         } else {
             moved.to_vec()
         };
@@ -111,20 +110,13 @@ impl VfAdd<'_, '_> {
         }
     }
 
-    /// Returns the entry for the pod map.
+    /// Returns the entry for the pod map, with the function's part `rdma`.
     ///
     /// # Errors
     /// If the pod's namespace cannot be read.
-    pub fn entry(&self, vf: &HostVf, result: &AddResult) -> Result<Entry, Error> {
+    pub fn entry(&self, rdma: RdmaInfo, result: &AddResult) -> Result<Entry, Error> {
         let mut entry = pod_map_entry::new_entry(self.plugin, self.request, self.pod, result)?;
-        entry.rdma = RdmaInfo {
-            pci: Some(vf.pci),
-            pf_pci: Some(vf.pf.pci),
-            vf_index: Some(vf.index.0),
-            host_netdev: vf.link.as_ref().map(|link| link.name.clone()),
-            master: Some(vf.pf.link.name.clone()),
-            ..RdmaInfo::default()
-        };
+        entry.rdma = rdma;
         Ok(entry)
     }
 

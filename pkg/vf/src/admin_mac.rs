@@ -45,7 +45,9 @@ impl SavedAdminMac {
 
     /// Sets the address on the PF, if the PF shows another one.
     pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
-        if !node.sysfs.has(&Function::Pci(self.vf))? || is_claimed_by_other(node, self.vf, &self.owner)? {
+        if !node.sysfs.has(&Function::Pci(self.vf))?
+            || is_claimed_by_other(node, &Function::Pci(self.vf), &self.owner)?
+        {
             return Ok(());
         }
         let (pf, now) = VfParent::find(node, self.pf, self.index)?;

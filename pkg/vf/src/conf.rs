@@ -1,13 +1,14 @@
 //! The configuration keys that sriov and ib-sriov have in common.
 
-use cni::{CallContext, Error};
-use identifiers::PciAddress;
+use std::{fmt, str::FromStr};
 
-/// Returns the VF: `deviceID`, else `runtimeConfig.deviceID`, which Multus sets from a pod's annotation.
+use cni::{CallContext, Error};
+
+/// Returns the device: `deviceID`, else `runtimeConfig.deviceID`, which Multus sets from a pod's annotation.
 ///
 /// # Errors
-/// If it is not a PCI address.
-pub fn device(common: &CallContext<'_>) -> Result<Option<PciAddress>, Error> {
+/// If it is not a valid `T`.
+pub fn device<T: FromStr<Err: fmt::Display>>(common: &CallContext<'_>) -> Result<Option<T>, Error> {
     let fields = common.conf.fields();
     let runtime = common.conf.runtime()?;
     let text = match fields.text("deviceID")? {
@@ -17,11 +18,14 @@ pub fn device(common: &CallContext<'_>) -> Result<Option<PciAddress>, Error> {
     text.map(|text| text.parse().map_err(|e| Error::config(format!("deviceID: {e}")))).transpose()
 }
 
-/// Returns the VF that an ADD or CHECK needs.
+/// Returns the device that an ADD or CHECK needs.
 ///
 /// # Errors
-/// `missing` if the configuration has none; or if it is not a PCI address.
-pub fn required_device(common: &CallContext<'_>, missing: &str) -> Result<PciAddress, Error> {
+/// `missing` if the configuration has none; or if it is not a valid `T`.
+pub fn required_device<T: FromStr<Err: fmt::Display>>(
+    common: &CallContext<'_>,
+    missing: &str,
+) -> Result<T, Error> {
     device(common)?.ok_or_else(|| {
         Error::config(missing).with_details(
             "Multus fills it in from the network's k8s.v1.cni.cncf.io/resourceName annotation when the pod requests \

@@ -5,6 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use identifiers::{Attachment, InvalidLinkName, MacAddr, PciAddress, VfIndex};
 use plugin_runtime::{Condition, PluginError};
 use rdma::Guid;
+use sysfs::Function;
 
 /// A VF cannot be moved to a pod or returned to the host, or CHECK found a difference.
 #[derive(Debug, thiserror::Error)]
@@ -25,28 +26,30 @@ pub(crate) enum VfError {
     #[error("the network namespace {} is gone", .0.display())]
     NamespaceGone(PathBuf),
     /// CHECK: the pod renamed the link.
-    #[error("the link of VF {vf} was renamed from {ifname} to {name}")]
-    Renamed { vf: PciAddress, name: String, ifname: String },
+    #[error("the link of {} {vf} was renamed from {ifname} to {name}", noun(vf))]
+    Renamed { vf: Function, name: String, ifname: String },
     /// CHECK: the link is not in the pod.
-    #[error("the link of VF {0} is not in the pod any more")]
-    Gone(PciAddress),
+    #[error("the link of {kind} {0} is not in the pod any more", kind = noun(.0))]
+    Gone(Function),
     /// The node itself uses the VF.
-    #[error("VF {vf} is in use by the node: its link {link} {used}")]
-    NodeUsesIt { vf: PciAddress, link: String, used: String },
+    #[error("{} {vf} is in use by the node: its link {link} {used}", noun(vf))]
+    NodeUsesIt { vf: Function, link: String, used: String },
     /// The VF's link is IP over InfiniBand.
     #[error(
-        "VF {vf} is an InfiniBand VF: its link {link} has hardware type {}, and sriov is for Ethernet, {}",
+        "{} {vf} is an InfiniBand {}: its link {link} has hardware type {}, and sriov is for Ethernet, {}",
+        noun(vf),
+        noun(vf),
         rtnl::INFINIBAND,
         rtnl::ETHERNET
     )]
-    IsInfiniBand { vf: PciAddress, link: String },
+    IsInfiniBand { vf: Function, link: String },
     /// The VF's link is not IP over InfiniBand.
     #[error(
         "VF {vf} is not an InfiniBand VF: its link {link} has hardware type {hardware}, expected {} (Ethernet has {})",
         rtnl::INFINIBAND,
         rtnl::ETHERNET
     )]
-    IsEthernet { vf: PciAddress, link: String, hardware: u16 },
+    IsEthernet { vf: Function, link: String, hardware: u16 },
     /// The PF's driver does not support a setting.
     #[error("{key}: the driver {driver} of PF {pf} does not support it for VF {vf}")]
     UnsupportedSetting {
@@ -66,28 +69,37 @@ pub(crate) enum VfError {
     #[error("PF {pf} does not report the settings of its VF {index}")]
     NoSettings { pf: String, index: VfIndex },
     /// The VF's link is not on the host.
-    #[error("the VF {vf} does not have a interface name or a dpdk driver: it is bound to {driver}")]
-    NoLink { vf: PciAddress, driver: String },
+    #[error("the {} {vf} does not have a interface name or a dpdk driver: it is bound to {driver}", noun(vf))]
+    NoLink { vf: Function, driver: String },
     /// The VF has no driver.
-    #[error("the VF {0} does not have a interface name or a dpdk driver: no driver is bound to it")]
-    NoDriver(PciAddress),
+    #[error("the {kind} {0} does not have a interface name or a dpdk driver: no driver is bound to it", kind = noun(.0))]
+    NoDriver(Function),
     /// The driver did not set a MAC address in time.
     #[error("mac: effective mac address is different from requested one: {link} has {is}, not {wanted}")]
     MacRefused { link: String, is: String, wanted: MacAddr, source: Option<rtnl::Error> },
     /// The link did not return from a namespace that was deleted.
     #[error(
-        "VF {vf} did not return to the host within {waited:?}: its network device is not in a known namespace"
+        "{} {vf} did not return to the host within {waited:?}: its network device is not in a known namespace",
+        noun(vf)
     )]
-    NotReturned { vf: PciAddress, waited: Duration },
+    NotReturned { vf: Function, waited: Duration },
     /// The pod adds names all the time.
-    #[error("VF {0}: the pod adds names faster than they can be removed")]
-    RenamedFaster(PciAddress),
+    #[error("{kind} {0}: the pod adds names faster than they can be removed", kind = noun(.0))]
+    RenamedFaster(Function),
     /// An XDP program of the pod cannot be removed from the link.
     #[error("{0}: a running process holds an XDP program of the pod on this link")]
     ProgramHeld(String),
     /// A link name is not valid.
-    #[error("VF {vf}: {source}")]
-    Nameless { vf: PciAddress, source: InvalidLinkName },
+    #[error("{} {vf}: {source}", noun(vf))]
+    Nameless { vf: Function, source: InvalidLinkName },
+}
+
+/// Returns what users call a function.
+pub(crate) fn noun(function: &Function) -> &'static str {
+    match function {
+        Function::Pci(_) => "VF",
+        Function::Auxiliary(_) => "SF",
+    }
 }
 
 impl PluginError for VfError {
@@ -124,8 +136,9 @@ impl PluginError for VfError {
             }
             Self::GuidRefused { source, .. } => format!("kernel error: {source}"),
             Self::NoDriver(vf) => {
+                let bus = if vf.pci().is_some() { "pci" } else { "auxiliary" };
                 format!(
-                    "bind a driver with `echo {vf} > /sys/bus/pci/drivers_probe`; then the VF can be attached"
+                    "bind a driver with `echo {vf} > /sys/bus/{bus}/drivers_probe`; then it can be attached"
                 )
             }
             Self::MacRefused { source: Some(source), .. } => source.to_string(),

@@ -109,7 +109,7 @@ impl VfGuids {
     pub(crate) fn revert(&self, node: &Node) -> Result<(), Error> {
         let function = Function::Pci(self.vf);
         // If the VF is gone, so are its GUIDs.
-        if !node.sysfs.has(&function)? || is_claimed_by_other(node, self.vf, &self.owner)? {
+        if !node.sysfs.has(&function)? || is_claimed_by_other(node, &Function::Pci(self.vf), &self.owner)? {
             return Ok(());
         }
         let (pf, now) = VfParent::find(node, self.pf, self.index)?;
@@ -125,7 +125,7 @@ impl VfGuids {
         }
         // A driver reads the GUIDs only when it is bound, so the link has those that are in use. A link that is still in the
         // pod is created again on the host.
-        let link = host_link(node, self.vf)?;
+        let link = host_link(node, &Function::Pci(self.vf))?;
         if is_now.is_some() && link.as_ref().is_some_and(|link| self.has_former_guid(link)) {
             return Ok(());
         }
@@ -159,7 +159,7 @@ impl VfGuids {
 /// # Errors
 /// If there is none in time.
 pub fn wait_for_link(node: &Node, vf: PciAddress, after: &'static str, driver: &str) -> Result<Link, Error> {
-    wait_for_host_link(node, vf, LINK_TIMEOUT)?.ok_or_else(|| {
+    wait_for_host_link(node, &Function::Pci(vf), LINK_TIMEOUT)?.ok_or_else(|| {
         let (driver, waited) = (driver.to_owned(), plugin_runtime::seconds(LINK_TIMEOUT));
         VfError::NoLinkAfter { vf, after, driver, waited }.into()
     })

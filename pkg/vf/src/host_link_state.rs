@@ -2,13 +2,14 @@
 
 use std::{thread, time::Duration};
 
-use identifiers::{Attachment, LinkName, MacAddr, PciAddress};
+use identifiers::{Attachment, LinkName, MacAddr};
 use plugin_runtime::{Budget, Error, Node, retry_while_busy};
 use rtnl::{Handle, Link};
 use serde::{Deserialize, Serialize};
+use sysfs::Function;
 use tracing::warn;
 
-use crate::{error::VfError, host_vf::is_claimed_by_other, link_settings::VfLinkSettings};
+use crate::{error::VfError, host_link::is_claimed_by_other, link_settings::VfLinkSettings};
 
 /// How long a driver may take to accept a MAC address. Some set it in the background, or after a reset.
 const SET_MAC_TIMEOUT: Duration = Duration::from_secs(10);
@@ -35,13 +36,13 @@ impl HostLinkState {
     ///
     /// # Errors
     /// If the link has no valid name, or its settings cannot be read.
-    pub(crate) fn of(node: &Node, vf: PciAddress, link: &Link) -> Result<Self, Error> {
+    pub(crate) fn of(node: &Node, vf: &Function, link: &Link) -> Result<Self, Error> {
         // A name that is not valid UTF-8 was set by a pod. `devN` is the kernel's name for a link without one.
         let nameless = format!("dev{}", link.index);
         let name = if is_writable(&link.name) { &link.name } else { &nameless };
         let altnames = link.altnames.iter().filter(|altname| is_writable(altname));
         Ok(Self {
-            name: name.parse().map_err(|source| VfError::Nameless { vf, source })?,
+            name: name.parse().map_err(|source| VfError::Nameless { vf: vf.clone(), source })?,
             index: Some(link.index),
             mac: link.mac,
             permanent_mac: link.permanent_mac,
@@ -195,7 +196,7 @@ impl HostLinkState {
         match holder.map(|link| link.device.and_then(|device| device.parse().ok())) {
             None => Ok(true), // it has just been renamed
             Some(None) => Ok(false),
-            Some(Some(vf)) => is_claimed_by_other(node, vf, owner),
+            Some(Some(vf)) => is_claimed_by_other(node, &vf, owner),
         }
     }
 }

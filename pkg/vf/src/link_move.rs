@@ -3,7 +3,7 @@
 use std::{fmt, path::PathBuf, time::Duration};
 
 use cni::AddRequest;
-use identifiers::{Attachment, LinkName, PciAddress};
+use identifiers::{Attachment, LinkName};
 use netns::{NetNs, NetNsId};
 use nix::errno::Errno;
 use plugin_runtime::{Error, Node, PodNetns, other_netns};
@@ -14,9 +14,9 @@ use sysfs::Function;
 use tracing::warn;
 
 use crate::{
-    error::VfError,
+    error::{VfError, noun},
+    host_link::{host_link, is_claimed_by_other, may_have_link, wait_for_host_link},
     host_link_state::HostLinkState,
-    host_vf::{host_link, is_claimed_by_other, may_have_link, wait_for_host_link},
 };
 
 /// How long DEL waits for a VF to return from a namespace that was deleted. The kernel returns it in the background,
@@ -29,12 +29,13 @@ const QUICK_RETURN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often a pod may add new names to its VF during the move to the host. Normally no process of it runs any more.
 const MAX_RENAME_ATTEMPTS: usize = 20;
 
-/// The change that a VF's link was moved to a pod. The link is identified by its PCI address, in any namespace.
+/// The change that the link of a VF or scalable function was moved to a pod. The link is identified by its device, in any
+/// namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LinkMove {
     owner: Attachment,
-    vf: PciAddress,
+    vf: Function,
     ifname: LinkName,
     /// Its index in the pod: its own, if that is above those of the links that were there first. Unknown for an
     /// attachment of the Go plugin.
@@ -56,7 +57,7 @@ impl LinkMove {
         request: &AddRequest<'_>,
         node: &Node,
         pod: &PodNetns,
-        vf: PciAddress,
+        vf: &Function,
         link: &Link,
     ) -> Result<Self, Error> {
         let ifname = request.attachment.ifname.clone();
@@ -65,7 +66,7 @@ impl LinkMove {
         let host_state = HostLinkState::of(node, vf, link)?;
         Ok(Self {
             owner: request.attachment.clone(),
-            vf,
+            vf: vf.clone(),
             ifname,
             pod_index: own.or_else(|| indexes_above(highest).next()),
             netns: request.netns.clone(),
@@ -77,7 +78,7 @@ impl LinkMove {
     /// Returns the move that the Go plugin made, by the state that it saved.
     pub fn from_go_state(
         owner: &Attachment,
-        vf: PciAddress,
+        vf: Function,
         pod: Option<&NetNs>,
         host_state: HostLinkState,
     ) -> Self {
@@ -136,33 +137,33 @@ impl LinkMove {
     /// # Errors
     /// If it does not return, or its state cannot be restored.
     pub fn revert(&self, node: &Node) -> Result<(), Error> {
-        if is_claimed_by_other(node, self.vf, &self.owner)? {
+        if is_claimed_by_other(node, &self.vf, &self.owner)? {
             return Ok(());
         }
         let pod = self.pod()?;
         if let Some(pod) = &pod
-            && host_link(node, self.vf)?.is_none()
+            && host_link(node, &self.vf)?.is_none()
             && let Some(link) = self.find(&pod.links)?
         {
             self.move_to_host(pod, &link)?;
         }
-        if let Some(link) = host_link(node, self.vf)? {
+        if let Some(link) = host_link(node, &self.vf)? {
             return self.restore(node, &link);
         }
         // The VF is gone, or is bound to a user-space driver or none: there is no link to restore.
-        if !may_have_link(node, self.vf)? {
+        if !may_have_link(node, &self.vf)? {
             return Ok(());
         }
-        let returned = match wait_for_host_link(node, self.vf, QUICK_RETURN_TIMEOUT)? {
+        let returned = match wait_for_host_link(node, &self.vf, QUICK_RETURN_TIMEOUT)? {
             None => self
                 .move_to_host_from_any(node)
-                .and_then(|()| wait_for_host_link(node, self.vf, LINK_RETURN_TIMEOUT))?,
+                .and_then(|()| wait_for_host_link(node, &self.vf, LINK_RETURN_TIMEOUT))?,
             link => link,
         };
         match returned {
             Some(link) => self.restore(node, &link),
-            None if !node.sysfs.has(&Function::Pci(self.vf))? => Ok(()),
-            None => Err(VfError::NotReturned { vf: self.vf, waited: LINK_RETURN_TIMEOUT }.into()),
+            None if !node.sysfs.has(&self.vf)? => Ok(()),
+            None => Err(VfError::NotReturned { vf: self.vf.clone(), waited: LINK_RETURN_TIMEOUT }.into()),
         }
     }
 
@@ -184,7 +185,7 @@ impl LinkMove {
             };
             warn!(vf = %self.vf, netns = %pod.id(), "the pod moved the VF to another network namespace");
             return match self.move_to_host(&pod, &link) {
-                Err(_) if host_link(node, self.vf)?.is_some() => Ok(()),
+                Err(_) if host_link(node, &self.vf)?.is_some() => Ok(()),
                 moved => moved,
             };
         }
@@ -262,7 +263,7 @@ impl LinkMove {
                 return self.move_with_temporary_name(pod, host, &link);
             }
         }
-        Err(VfError::RenamedFaster(self.vf).into())
+        Err(VfError::RenamedFaster(self.vf.clone()).into())
     }
 
     fn move_with_former_name(&self, pod: &PodNetns, host: &NetNs, link: &Link) -> Result<(), rtnl::Error> {
@@ -276,7 +277,7 @@ impl LinkMove {
     }
 
     fn move_with_temporary_name(&self, pod: &PodNetns, host: &NetNs, link: &Link) -> Result<(), Error> {
-        let any = "dev%d".parse().map_err(|source| VfError::Nameless { vf: self.vf, source })?;
+        let any = "dev%d".parse().map_err(|source| VfError::Nameless { vf: self.vf.clone(), source })?;
         Ok(pod.links.move_link(link.index, host, &any, None)?)
     }
 
@@ -295,16 +296,23 @@ impl LinkMove {
         match self.find(&pod.links)? {
             Some(link) => {
                 let (name, ifname) = (link.name, self.ifname.to_string());
-                Err(VfError::Renamed { vf: self.vf, name, ifname }.into())
+                Err(VfError::Renamed { vf: self.vf.clone(), name, ifname }.into())
             }
-            None => Err(VfError::Gone(self.vf).into()),
+            None => Err(VfError::Gone(self.vf.clone()).into()),
         }
     }
 }
 
 impl fmt::Display for LinkMove {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "link of VF {} ({} on the host, {} in ", self.vf, self.host_state.name, self.ifname)?;
+        write!(
+            f,
+            "link of {} {} ({} on the host, {} in ",
+            noun(&self.vf),
+            self.vf,
+            self.host_state.name,
+            self.ifname
+        )?;
         match self.netns_id {
             Some(id) => write!(f, "{id})"),
             None => f.write_str("a pod that is gone)"),

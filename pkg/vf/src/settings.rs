@@ -11,7 +11,8 @@ use sysfs::Function;
 
 use crate::{
     error::VfError,
-    host_vf::{HostVf, VfParent, is_claimed_by_other},
+    host_link::is_claimed_by_other,
+    host_vf::{HostVf, VfParent},
 };
 
 /// The change that a VF was configured through its PF.
@@ -99,7 +100,7 @@ impl VfConfigured {
     /// # Errors
     /// The first value that the driver refused.
     pub fn revert(&self, node: &Node) -> Result<(), Error> {
-        if self.restore.is_empty() || is_claimed_by_other(node, self.vf, &self.owner)? {
+        if self.restore.is_empty() || is_claimed_by_other(node, &Function::Pci(self.vf), &self.owner)? {
             return Ok(());
         }
         // If the VF is gone, so are its settings.

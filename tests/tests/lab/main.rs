@@ -42,6 +42,7 @@ mod rdma;
 mod readme;
 mod recover;
 mod resources;
+mod scalable_functions;
 mod shared;
 mod sriov;
 mod sriov_link_index;

@@ -31,7 +31,8 @@ pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Cn
     }
 
     let journal = attachment::begin(node, &JournalSpec::of(NAME, request, &pod))?;
-    let vf = VfAdd { plugin: NAME, request, node, pod: &pod, device: conf.device };
+    let function = &Function::Pci(conf.device);
+    let vf = VfAdd { plugin: NAME, request, node, pod: &pod, function };
     let addition = PreparedIbAdd { vf, conf: &conf, request, node, pod: &pod };
     attachment::run_or_revert(journal, node, |journal| match passthrough {
         Passthrough::Pf => addition.attach_pf(journal),
@@ -102,7 +103,7 @@ impl PreparedIbAdd<'_, '_> {
     /// Records the move of the VF's link, which is made last.
     fn record_move(&self, journal: &mut Journal<Change>, vf: &HostVf) -> Result<Option<LinkMove>, Error> {
         let Some(link) = &vf.link else { return Ok(None) };
-        let link_move = LinkMove::of(self.request, self.node, self.pod, vf.pci, link)?;
+        let link_move = LinkMove::of(self.request, self.node, self.pod, self.vf.function, link)?;
         journal.record(Change::Move(link_move.clone()))?;
         Ok(Some(link_move))
     }
@@ -125,8 +126,7 @@ impl PreparedIbAdd<'_, '_> {
         journal: &mut Journal<Change>,
         need: ExclusiveRdmaRequirement,
     ) -> Result<Vec<MovedDevice>, Error> {
-        let (request, node, pod, function) =
-            (self.request, self.node, &self.pod.netns, &Function::Pci(self.conf.device));
+        let (request, node, pod, function) = (self.request, self.node, &self.pod.netns, self.vf.function);
         let addition = RdmaAdd { request, node, pod, function, moves_ipoib: true };
         let moved = addition.attach(journal)?;
         // The GIDs of an InfiniBand port are its own: no address becomes one.
@@ -141,7 +141,7 @@ impl PreparedIbAdd<'_, '_> {
         vf: &HostVf,
         link_move: &LinkMove,
     ) -> Result<Link, Error> {
-        let driver = self.node.sysfs.driver(&Function::Pci(vf.pci))?.unwrap_or_else(|| "no driver".into());
+        let driver = self.node.sysfs.driver(self.vf.function)?.unwrap_or_else(|| "no driver".into());
         let link = match self.link_in_pod(vf)? {
             Some(link) => link_move.rename_in_pod(self.pod, &link)?,
             None => {
@@ -176,7 +176,7 @@ impl PreparedIbAdd<'_, '_> {
         result: &AddResult,
         moved: &[MovedDevice],
     ) -> Result<(), Error> {
-        let mut entry = self.vf.entry(vf, result)?;
+        let mut entry = self.vf.entry(vf.rdma_info(), result)?;
         if let Some(device) = moved.first() {
             device.fill(&mut entry.rdma);
         }

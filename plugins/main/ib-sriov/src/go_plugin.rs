@@ -26,7 +26,7 @@ pub(crate) fn revert_go_attachment(request: &DelRequest<'_>, node: &Node) -> Res
     let name = format!("{container_id}-{ifname}");
     let Some(file) = node.go_state.find(NAME, &name, node.go_file_lock().at())? else { return Ok(()) };
     let Some(saved) = GoIbSriovState::read(&file) else { return Ok(()) };
-    if file.is_outdated() || is_claimed_by_other(node, saved.vf, &request.attachment)? {
+    if file.is_outdated() || is_claimed_by_other(node, &Function::Pci(saved.vf), &request.attachment)? {
         info!(vf = %saved.vf, "the VF belongs to another pod now: not changing it");
         return Ok(file.remove()?);
     }
@@ -44,7 +44,9 @@ pub(crate) fn revert_go_attachment(request: &DelRequest<'_>, node: &Node) -> Res
 /// If they cannot be reverted.
 pub(crate) fn release_stale_state(node: &Node, vf: PciAddress, owner: &Attachment) -> Result<(), Error> {
     let file = node.go_state.newest_about(NAME, &vf.to_string(), node.go_file_lock().at())?;
-    let Some(file) = file.filter(|_| vf::host_link(node, vf).is_ok_and(|link| link.is_some())) else {
+    let Some(file) =
+        file.filter(|_| vf::host_link(node, &Function::Pci(vf)).is_ok_and(|link| link.is_some()))
+    else {
         return Ok(());
     };
     if let Some(saved) = GoIbSriovState::read(&file) {
@@ -109,7 +111,7 @@ impl GoIbSriovState {
         let mut changes = Vec::new();
         changes.extend(self.host_link.clone().map(|name| {
             let state = HostLinkState::from_go_state(name, None, None);
-            Change::Move(LinkMove::from_go_state(owner, self.vf, pod, state))
+            Change::Move(LinkMove::from_go_state(owner, Function::Pci(self.vf), pod, state))
         }));
         if self.link_state {
             let auto = vec![VfSetting::LinkState(0)];

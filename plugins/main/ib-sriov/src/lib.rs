@@ -13,8 +13,9 @@ mod go_plugin;
 mod passthrough;
 
 use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
-use identifiers::Attachment;
+use identifiers::{Attachment, PciAddress};
 use plugin_runtime::{JournaledPlugin, Node, delegate, not_available};
+use sysfs::Function;
 use vf::Change;
 
 pub use go_plugin::GoIbSriovState;
@@ -54,6 +55,7 @@ impl JournaledPlugin for IbSriovPlugin {
 
     fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {
         let isolation = IbSriovConf::isolation(&request.common).map_err(not_available)?;
-        vf::status(node, request, isolation.is_some())
+        let device = vf::conf::device::<PciAddress>(&request.common).map_err(not_available)?;
+        vf::status(node, request, device.map(Function::Pci), isolation.is_some())
     }
 }

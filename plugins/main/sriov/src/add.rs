@@ -8,10 +8,11 @@ use plugin_runtime::{
     attachment::{self, JournalSpec},
     delegate, retry_while_busy,
 };
-use rtnl::{Link, LinkLayer};
-use sysfs::Function;
+use rtnl::Link;
 use tracing::warn;
-use vf::{Change, HostVf, LinkMove, SavedAdminMac, VfAdd, VfConfigured, gratuitous_arp, set_mac};
+use vf::{
+    Change, HostFunction, HostVf, LinkMove, SavedAdminMac, VfAdd, VfConfigured, gratuitous_arp, set_mac,
+};
 
 use crate::{
     conf::{NAME, SriovConf},
@@ -19,17 +20,17 @@ use crate::{
     vf_settings::wanted_settings,
 };
 
-/// Moves a VF to a pod and returns the CNI result.
+/// Moves a VF or scalable function to a pod and returns the CNI result.
 pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, CniError> {
     let conf = SriovConf::of(&request.common)?;
     let pod = PodNetns::open(&request.netns, request.own_netns_allowed)?;
-    HostVf::exists(node, conf.device)?;
+    HostFunction::exists(node, &conf.device)?;
     if conf.isolation.is_some() {
         exclusive_rdma::require_exclusive_mode(node)?;
     }
 
     let journal = attachment::begin(node, &JournalSpec::of(NAME, request, &pod))?;
-    let vf = VfAdd { plugin: NAME, request, node, pod: &pod, device: conf.device };
+    let vf = VfAdd { plugin: NAME, request, node, pod: &pod, function: &conf.device };
     let addition = PreparedVfAdd { vf, conf: &conf, request, node, pod: &pod };
     attachment::run_or_revert(journal, node, |journal| addition.attach(journal))
 }
@@ -46,23 +47,25 @@ struct PreparedVfAdd<'a, 'r> {
 impl PreparedVfAdd<'_, '_> {
     fn attach(&self, journal: &mut Journal<Change>) -> Result<AddResult, Error> {
         self.vf.claim(journal)?;
-        go_plugin::release_go_allocation(self.node, self.conf.device, &self.request.attachment)?;
+        if let Some(vf) = self.conf.device.pci() {
+            go_plugin::release_go_allocation(self.node, vf, &self.request.attachment)?;
+        }
         self.pod.require_name_free(&self.request.attachment.ifname)?;
-        let vf = HostVf::find(self.node, self.conf.device, LinkLayer::Ethernet)?;
+        let function = HostFunction::find(self.node, &self.conf.device)?;
         // A VF in user space has no link that a dhcp client could need.
-        let link_first = vf.link.is_some() && delegate::needs_link(&self.request.common)?;
+        let link_first = function.link().is_some() && delegate::needs_link(&self.request.common)?;
         let early = if link_first { None } else { Some(self.vf.addresses(journal)?) };
-        let link = self.configure_and_move(journal, &vf)?;
+        let link = self.configure_and_move(journal, &function)?;
         let mut result = match early {
             Some(result) => result,
             None => self.vf.addresses(journal)?,
         };
-        self.complete(&vf, link.as_ref(), &mut result);
+        self.complete(&function, link.as_ref(), &mut result);
         if let Some(link) = &link {
             self.conf.routing.configure(journal, self.request, self.pod, link, &mut result)?;
         }
         let moved = self.conf.isolation.map(|need| self.isolate(journal, need, &result)).transpose()?;
-        self.publish(journal, &vf, &result, moved.as_deref().unwrap_or_default())?;
+        self.publish(journal, &function, &result, moved.as_deref().unwrap_or_default())?;
         if let Some(link) = &link {
             // Last, because it waits for the link's carrier, which comes up in the meantime.
             journal.time("announce", || gratuitous_arp::announce(self.pod, link, &result))?;
@@ -71,43 +74,61 @@ impl PreparedVfAdd<'_, '_> {
     }
 
     /// Returns the MTU to set. The Go plugin ignores `mtu`, so a value above the PF's must not make the ADD fail.
-    fn mtu(&self, vf: &HostVf) -> Option<u32> {
-        let limit = vf.pf.link.mtu;
+    fn mtu(&self, pf: &Link) -> Option<u32> {
+        let limit = pf.mtu;
         let wanted = self.conf.mtu?;
         if wanted > limit {
-            warn!(mtu = wanted, pf = %vf.pf.link.name, limit, "mtu is above that of the PF: the VF keeps its own");
+            warn!(mtu = wanted, pf = %pf.name, limit, "mtu is above that of the PF: the link keeps its own");
         }
         Some(wanted).filter(|mtu| *mtu <= limit)
     }
 
-    /// Configures the VF and moves its link; without a link it is only configured.
-    fn configure_and_move(&self, journal: &mut Journal<Change>, vf: &HostVf) -> Result<Option<Link>, Error> {
-        let owner = &self.request.attachment;
-        if let Some(former) = SavedAdminMac::of(owner, vf).filter(|_| self.conf.mac.is_some()) {
-            journal.record(Change::Mac(former))?;
+    /// Configures the function and moves its link; without a link it is only configured.
+    fn configure_and_move(
+        &self,
+        journal: &mut Journal<Change>,
+        function: &HostFunction,
+    ) -> Result<Option<Link>, Error> {
+        let link = function.link();
+        if let HostFunction::Vf(vf) = function {
+            self.record_admin_mac(journal, vf)?;
         }
-        let link_move = vf
-            .link
-            .as_ref()
-            .map(|link| LinkMove::of(self.request, self.node, self.pod, vf.pci, link))
+        let link_move = link
+            .map(|link| LinkMove::of(self.request, self.node, self.pod, &self.conf.device, link))
             .transpose()?;
         if let Some(link_move) = &link_move {
             journal.record(Change::Move(link_move.clone()))?;
         }
-        if let (Some(link), Some(mac)) = (&vf.link, self.conf.mac) {
+        if let (Some(link), Some(mac)) = (link, self.conf.mac) {
             // Some drivers accept the address only while no administrative one is set, others only after.
             let _ = self.node.links()?.set_mac(link.index, mac);
         }
-        let settings = VfConfigured::of(owner, vf, wanted_settings(&vf.settings, self.conf));
-        journal
-            .record_and_apply(Change::Configured(settings.clone()), |_| settings.apply(self.node, &vf.pf))?;
-        let (Some(link_move), Some(link)) = (link_move, &vf.link) else { return Ok(None) };
+        if let HostFunction::Vf(vf) = function {
+            self.configure(journal, vf)?;
+        }
+        let (Some(link_move), Some(link)) = (link_move, link) else { return Ok(None) };
         let link = journal.time("move", || link_move.move_to_pod(self.node, self.pod, link))?;
         if let Some(arrived) = link_move.with_actual_index(&link) {
             journal.record(Change::Move(arrived))?;
         }
         self.use_optimistic_dad()?;
-        self.set_link(vf, link).map(Some)
+        self.set_link(&function.pf().link, link).map(Some)
+    }
+
+    /// Records the administrative MAC address of a VF, if it will be changed.
+    fn record_admin_mac(&self, journal: &mut Journal<Change>, vf: &HostVf) -> Result<(), Error> {
+        let former = SavedAdminMac::of(&self.request.attachment, vf).filter(|_| self.conf.mac.is_some());
+        if let Some(former) = former {
+            journal.record(Change::Mac(former))?;
+        }
+        Ok(())
+    }
+
+    /// Configures a VF through its PF.
+    fn configure(&self, journal: &mut Journal<Change>, vf: &HostVf) -> Result<(), Error> {
+        let wanted = wanted_settings(&vf.settings, self.conf);
+        let settings = VfConfigured::of(&self.request.attachment, vf, wanted);
+        journal.record_and_apply(Change::Configured(settings.clone()), |_| settings.apply(self.node, &vf.pf))
     }
 
     /// Lets the pod use an IPv6 address before duplicate address detection has ended, as the Go plugin does. It takes effect
@@ -119,9 +140,9 @@ impl PreparedVfAdd<'_, '_> {
     }
 
     /// Sets the link's MTU and MAC address as configured, and returns the link with its new attributes.
-    fn set_link(&self, vf: &HostVf, link: Link) -> Result<Link, Error> {
+    fn set_link(&self, pf: &Link, link: Link) -> Result<Link, Error> {
         let (links, index) = (&self.pod.links, link.index);
-        let (mtu, mac) = (self.mtu(vf).unwrap_or(link.mtu), self.conf.mac.or(link.mac));
+        let (mtu, mac) = (self.mtu(pf).unwrap_or(link.mtu), self.conf.mac.or(link.mac));
         if (mtu, mac) == (link.mtu, link.mac) {
             return Ok(link);
         }
@@ -134,15 +155,14 @@ impl PreparedVfAdd<'_, '_> {
         Ok(links.link_by_index(index)?)
     }
 
-    /// Moves the VF's RDMA devices to the pod.
+    /// Moves the function's RDMA devices to the pod.
     fn isolate(
         &self,
         journal: &mut Journal<Change>,
         need: ExclusiveRdmaRequirement,
         result: &AddResult,
     ) -> Result<Vec<MovedDevice>, Error> {
-        let (request, node, pod, function) =
-            (self.request, self.node, &self.pod.netns, &Function::Pci(self.conf.device));
+        let (request, node, pod, function) = (self.request, self.node, &self.pod.netns, &self.conf.device);
         let addition = exclusive_rdma::RdmaAdd { request, node, pod, function, moves_ipoib: false };
         let moved = addition.attach(journal)?;
         let addresses: Vec<_> = result.ips.iter().map(|ip| ip.address.ip()).collect();
@@ -151,26 +171,27 @@ impl PreparedVfAdd<'_, '_> {
     }
 
     /// Adds the interface to the result.
-    fn complete(&self, vf: &HostVf, link: Option<&Link>, result: &mut AddResult) {
-        let admin = vf.settings.mac.filter(|mac| !mac.is_zero());
-        let mac = self.conf.mac.or(admin).map(|mac| mac.to_string());
-        self.vf.complete(link, mac, Some(vf.pf.link.mtu), result);
+    fn complete(&self, function: &HostFunction, link: Option<&Link>, result: &mut AddResult) {
+        let mac = self.conf.mac.or(function.admin_mac()).map(|mac| mac.to_string());
+        self.vf.complete(link, mac, Some(function.pf().link.mtu), result);
     }
 
     fn publish(
         &self,
         journal: &mut Journal<Change>,
-        vf: &HostVf,
+        function: &HostFunction,
         result: &AddResult,
         moved: &[MovedDevice],
     ) -> Result<(), Error> {
-        let mut entry = self.vf.entry(vf, result)?;
+        let mut entry = self.vf.entry(function.rdma_info(), result)?;
         entry.network.vlan = self.conf.vlan.map(|tag| tag.id.get()).filter(|id| *id != 0);
         if let Some(device) = moved.first() {
             device.fill(&mut entry.rdma);
         }
         let names: Vec<_> = moved.iter().map(|device| device.name().to_owned()).collect();
-        self.vf.write_device_info(journal, self.conf.device_info.as_deref(), vf, &names)?;
+        if let HostFunction::Vf(vf) = function {
+            self.vf.write_device_info(journal, self.conf.device_info.as_deref(), vf, &names)?;
+        }
         self.vf.publish(journal, &entry)
     }
 }

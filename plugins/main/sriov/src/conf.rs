@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use cni::{CallContext, ConfObject, Error};
+use cni::{CallContext, ConfObject, Error, ErrorCode};
 use exclusive_rdma::ExclusiveRdmaRequirement;
-use identifiers::{MacAddr, PciAddress, VlanId, VlanProto, VlanQos};
+use identifiers::{MacAddr, VlanId, VlanProto, VlanQos};
 use pod_routing::PodRouting;
 use rtnl::VfVlanTag;
+use sysfs::Function;
 use tracing::warn;
 
 /// The name of the plugin, the `type` of its configurations.
@@ -15,7 +16,7 @@ pub(crate) const NAME: &str = "sriov";
 /// A configuration that was read and checked.
 #[derive(Debug)]
 pub(crate) struct SriovConf {
-    pub(crate) device: PciAddress,
+    pub(crate) device: Function,
     pub(crate) vlan: Option<VfVlanTag>,
     pub(crate) mac: Option<MacAddr>,
     pub(crate) mtu: Option<u32>,
@@ -40,9 +41,8 @@ impl SriovConf {
     pub(crate) fn of(common: &CallContext<'_>) -> Result<Self, Error> {
         let fields = common.conf.fields();
         common.conf.ipam_type()?;
-        let device = vf::conf::required_device(common, "deviceID: VF pci addr is required")?;
-        Ok(Self {
-            device,
+        let conf = Self {
+            device: vf::conf::required_device(common, "deviceID: VF pci addr is required")?,
             vlan: vlan(&fields)?,
             mac: plugin_runtime::conf::mac(common)?,
             mtu: positive(&fields, "mtu")?.filter(|mtu| *mtu > 0),
@@ -53,7 +53,28 @@ impl SriovConf {
             isolation: Self::isolation(common)?,
             routing: PodRouting::of(common)?,
             device_info: vf::device_info::path(common)?,
-        })
+        };
+        conf.require_supported()?;
+        Ok(conf)
+    }
+
+    /// Refuses the settings that a PF makes, if the device is not a VF of one.
+    fn require_supported(&self) -> Result<(), Error> {
+        let set = [
+            ("vlan", self.vlan.is_some()),
+            ("min_tx_rate, max_tx_rate", self.rate.is_some()),
+            ("spoofchk", self.spoofchk.is_some()),
+            ("trust", self.trust.is_some()),
+            ("link_state", self.link_state.is_some()),
+        ];
+        match (&self.device, set.iter().find(|(_, is_set)| *is_set)) {
+            (Function::Auxiliary(sf), Some((key, _))) => Err(Error::new(
+                ErrorCode::UNSUPPORTED_FIELD,
+                format!("{key}: {sf} is a scalable function, which has no such setting on its PF"),
+            )
+            .with_details(format!("remove {key}, or use a VF"))),
+            _ => Ok(()),
+        }
     }
 
     /// Returns what the pod requires of the VF's RDMA device; `None` without `rdmaIsolation`.

@@ -28,7 +28,7 @@ pub(crate) fn revert_go_attachment(request: &DelRequest<'_>, node: &Node) -> Res
     };
     let Some(noted) = GoSriovState::read(&file) else { return Ok(()) };
     let allocation = node.go_state.allocation(noted.vf);
-    let has_other_owner = || is_claimed_by_other(node, noted.vf, &request.attachment);
+    let has_other_owner = || is_claimed_by_other(node, &Function::Pci(noted.vf), &request.attachment);
     if file.is_outdated() || (has_other_owner()? && allocation.is_none()) {
         info!(vf = %noted.vf, "the VF belongs to another pod now: not changing it");
         return Ok(file.remove()?);
@@ -111,7 +111,10 @@ impl GoSriovState {
         let Some(pf) = node.sysfs.pf_of(self.vf)? else { return Ok(Vec::new()) };
         let index = node.sysfs.vf_index(self.vf)?;
         let mac = self.mac.map(|mac| SavedAdminMac::from_go_state(owner, self.vf, pf, index, mac));
-        let link_move = self.host_link.clone().map(|link| LinkMove::from_go_state(owner, self.vf, pod, link));
+        let link_move = self
+            .host_link
+            .clone()
+            .map(|link| LinkMove::from_go_state(owner, Function::Pci(self.vf), pod, link));
         let settings = VfConfigured::from_go_state(owner, self.vf, pf, index, self.restore.clone());
         Ok(mac
             .map(Change::Mac)

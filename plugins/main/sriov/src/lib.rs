@@ -1,4 +1,4 @@
-//! `sriov`: moves a VF of a NIC into the pod, configures it, and returns it to its former state.
+//! `sriov`: moves a VF or a scalable function of a NIC into the pod, configures it, and returns it to its former state.
 //!
 //! Read [`add`] first. What it has in common with ib-sriov is in [`vf`]: claiming a VF, configuring it through its PF,
 //! and moving its link.
@@ -53,6 +53,7 @@ impl JournaledPlugin for SriovPlugin {
 
     fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {
         let isolation = SriovConf::isolation(&request.common).map_err(not_available)?;
-        vf::status(node, request, isolation.is_some())
+        let device = vf::conf::device(&request.common).map_err(not_available)?;
+        vf::status(node, request, device, isolation.is_some())
     }
 }
