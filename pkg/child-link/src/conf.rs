@@ -108,8 +108,7 @@ impl<K: ChildLinkKind> ChildLinkConf<K> {
                 K::NAME
             )));
         }
-        // CNI 0.1.0 and 0.2.0 cannot express a result without addresses: fail before anything is created.
-        AddResult::default().to_value(common.conf.version).map(drop)
+        common.conf.require_results_without_addresses()
     }
 }
 

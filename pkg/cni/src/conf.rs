@@ -76,6 +76,15 @@ impl NetConf {
         self.fields().object("ipam")?.map_or(Ok(None), |ipam| ipam.text("type"))
     }
 
+    /// Checks that a result of this version can be without addresses, before anything is changed: 0.1.0 and 0.2.0 cannot
+    /// express that.
+    ///
+    /// # Errors
+    /// The error with which such a result could not be printed.
+    pub fn require_results_without_addresses(&self) -> Result<(), Error> {
+        AddResult::default().to_value(self.version).map(drop)
+    }
+
     /// Returns `prevResult`, the result of the preceding plugin of the chain.
     ///
     /// # Errors

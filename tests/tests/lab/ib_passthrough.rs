@@ -38,6 +38,23 @@ impl Drop for BoundToVfio {
 }
 
 #[test]
+fn a_version_whose_results_need_addresses_is_refused_for_a_virtual_machine() {
+    let machine = InfinibandMachine::exclusive();
+    let (vf, pod) = (machine.vf(1), machine.machine.node.pod("a"));
+    let vfio = BoundToVfio::from(&vf.pci);
+    let before = machine.machine.node.snapshot();
+    let call = ib_sriov(
+        &machine,
+        &vf,
+        &pod,
+        &json!({"cniVersion": "0.2.0", "runtimeConfig": {"infinibandGUID": GUID}}),
+    );
+    call.add().error(1).says(&["no valid IP addresses"]);
+    machine.machine.node.snapshot().assert_is(&before);
+    drop((vfio, pod));
+}
+
+#[test]
 fn case_115_a_vf_for_a_virtual_machine_gets_its_guid_without_a_link() {
     let machine = InfinibandMachine::exclusive();
     let before = machine.machine.node.snapshot();

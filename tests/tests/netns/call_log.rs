@@ -59,6 +59,18 @@ fn each_call_is_one_line_with_its_steps() {
 }
 
 #[test]
+fn the_argument_debug_is_the_log_level_debug() {
+    let rail = RailNode::new();
+    let status = |keys: Value| rail.macvlan(&keys).status().stderr;
+    let debug = json!({"cni": {"debug": true}});
+    assert_eq!(status(json!({"args": {"cni": {"debug": false}}})), "");
+    assert!(status(json!({"args": debug})).contains("level=debug"));
+    assert_eq!(status(json!({"args": debug, "logLevel": "info"})), "");
+    assert_eq!(status(json!({"args": debug, "logLevel": "panic"})), "");
+    assert!(status(json!({"logLevel": "debug"})).contains("level=debug"));
+}
+
+#[test]
 fn a_failed_call_is_one_line_with_its_error() {
     let rail = RailNode::new();
     let log = rail.node.log_file("silkrail.log");

@@ -26,6 +26,9 @@ pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Cn
     let conf = IbSriovConf::of(&request.common)?;
     let pod = PodNetns::open(&request.netns, request.own_netns_allowed)?;
     let passthrough = passthrough::of(node, &conf)?;
+    if passthrough != Passthrough::No || request.common.conf.ipam_type()?.is_none() {
+        request.common.conf.require_results_without_addresses()?;
+    }
     if conf.isolation.is_some() {
         exclusive_rdma::require_exclusive_mode(node)?;
     }

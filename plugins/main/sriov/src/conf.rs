@@ -40,7 +40,9 @@ impl SriovConf {
     /// If a value is invalid; the message contains its key.
     pub(crate) fn of(common: &CallContext<'_>) -> Result<Self, Error> {
         let fields = common.conf.fields();
-        common.conf.ipam_type()?;
+        if common.conf.ipam_type()?.is_none() {
+            common.conf.require_results_without_addresses()?;
+        }
         let conf = Self {
             device: vf::conf::required_device(common, "deviceID: VF pci addr is required")?,
             vlan: vlan(&fields)?,
