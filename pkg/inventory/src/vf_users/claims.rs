@@ -57,7 +57,7 @@ fn is_dead(entry: &Entry, living: Option<&LiveNetns>) -> bool {
 /// Whether a pod has the function or an interface on its link: a macvlan in a pod is not visible on the host.
 fn is_on(entry: &Entry, seen: &FunctionView<'_>) -> bool {
     let rdma = &entry.rdma;
-    // For a VF, `master` is its PF.
+    // For a VF, `master` is its PF. So it is for a scalable function, which is not listed: its pod is a user of the PF.
     let master = rdma.master.as_deref().filter(|_| rdma.vf_index.is_none());
     rdma.pci == Some(seen.pci) || (master.is_some() && master == seen.link.map(|link| link.as_str()))
 }
