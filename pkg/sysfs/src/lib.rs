@@ -25,6 +25,7 @@ mod rdma;
 mod root;
 #[cfg(test)]
 mod test_fixture;
+mod topology;
 
 pub use detached::DetachedSysfs;
 pub use error::Error;

@@ -104,6 +104,23 @@ impl Sysfs {
         Ok(found)
     }
 
+    /// Returns the character devices of a software RDMA device.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn software_char_devices(&self, device: &str) -> Result<Vec<String>, Error> {
+        let mut found = Vec::new();
+        for class in [VERBS, MAD] {
+            let dir = self.root().join("class").join(class);
+            for name in names(&dir)? {
+                if text(&dir.join(&name).join("ibdev"))?.as_deref() == Some(device) {
+                    found.push(name);
+                }
+            }
+        }
+        Ok(found)
+    }
+
     /// Returns the `uverbsN` of all RDMA devices, regardless of their namespace; `None` if the module `ib_uverbs` is not
     /// loaded.
     ///

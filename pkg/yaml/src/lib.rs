@@ -5,10 +5,14 @@
 
 #![forbid(unsafe_code)]
 
+mod lines;
+
 use std::{borrow::Cow, collections::HashMap, mem};
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 use serde_json::{Map, Value};
+
+pub use lines::lines;
 
 /// Maximum depth of nested lists and mappings.
 const MAX_DEPTH: usize = 64;

@@ -1,0 +1,262 @@
+//! What a container gets for the devices that it was allocated.
+
+use std::path::{Path, PathBuf};
+
+use kubelet_api::deviceplugin::{ContainerAllocateResponse, DeviceSpec};
+use serde_json::{Map, Value, json};
+
+use crate::{NodeDevice, ResourceName, ResourceSpec};
+
+/// Makes the answers for a resource.
+#[derive(Debug, Clone)]
+pub struct Allocation<'a> {
+    /// The resource.
+    pub spec: &'a ResourceSpec,
+    /// The directory of device nodes, `/dev`.
+    pub dev: &'a Path,
+    /// Whether containers get `umadN` and `issmN`. Who can open them can send any management packet to the fabric, and can
+    /// claim to be its subnet manager.
+    pub has_management: bool,
+}
+
+/// Why a container cannot get a device.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AllocationError {
+    /// The device has no character device.
+    #[error("device {device} of {resource} has no uverbs device: {remedy}")]
+    NoVerbs {
+        /// The resource.
+        resource: ResourceName,
+        /// The device.
+        device: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A device node is missing.
+    #[error("device {device} has {}, which does not exist: udev or devtmpfs must create it", node.display())]
+    NoNode {
+        /// The device.
+        device: String,
+        /// The missing node.
+        node: PathBuf,
+    },
+}
+
+/// The name of the connection manager's device, which all RDMA devices share.
+const CONNECTION_MANAGER: &str = "rdma_cm";
+
+impl Allocation<'_> {
+    /// Returns the answer for devices that were read just now: their numbers change when they move to another namespace.
+    ///
+    /// # Errors
+    /// [`AllocationError`]: a container must not start without its device.
+    pub fn answer(
+        &self,
+        ids: &[String],
+        devices: &[NodeDevice],
+    ) -> Result<ContainerAllocateResponse, AllocationError> {
+        let mut response = ContainerAllocateResponse::default();
+        let mut information = Map::new();
+        let is_rdma = self.spec.selectors.iter().any(|selector| selector.is_rdma);
+        for device in devices {
+            let nodes = self.nodes(device, is_rdma)?;
+            information.insert(device.id.clone(), self.information(device, &nodes));
+            nodes.iter().for_each(|node| add(&mut response.devices, node));
+        }
+        if self.spec.needs_vhost_net {
+            for node in ["vhost-net", "net/tun"] {
+                add(&mut response.devices, &self.dev.join(node));
+            }
+        }
+        for variable in variables(&self.spec.name) {
+            response.envs.insert(format!("PCIDEVICE_{variable}"), ids.join(","));
+            response
+                .envs
+                .insert(format!("PCIDEVICE_{variable}_INFO"), Value::Object(information.clone()).to_string());
+        }
+        Ok(response)
+    }
+
+    /// Returns the nodes of a device.
+    fn nodes(&self, device: &NodeDevice, is_rdma: bool) -> Result<Vec<PathBuf>, AllocationError> {
+        let mut nodes = Vec::new();
+        for name in &device.char_devices {
+            if name.starts_with("uverbs") || self.has_management {
+                nodes.push(self.node(device, name)?);
+            }
+        }
+        if nodes.is_empty() && is_rdma {
+            let remedy = if device.rdma.is_empty() {
+                "its driver has not created an RDMA device"
+            } else {
+                "load ib_uverbs"
+            };
+            let resource = self.spec.name.clone();
+            return Err(AllocationError::NoVerbs { resource, device: device.id.clone(), remedy });
+        }
+        let manager = self.dev.join("infiniband").join(CONNECTION_MANAGER);
+        if !nodes.is_empty() && manager.exists() {
+            nodes.push(manager);
+        }
+        Ok(nodes)
+    }
+
+    fn node(&self, device: &NodeDevice, name: &str) -> Result<PathBuf, AllocationError> {
+        let node = self.dev.join("infiniband").join(name);
+        if node.exists() {
+            Ok(node)
+        } else {
+            Err(AllocationError::NoNode { device: device.id.clone(), node })
+        }
+    }
+
+    /// Returns the facts of a device in the form of sriov-network-device-plugin.
+    fn information(&self, device: &NodeDevice, nodes: &[PathBuf]) -> Value {
+        let mut information = json!({"generic": {"deviceID": device.id}});
+        let mut rdma = Map::new();
+        for node in nodes {
+            let name = node.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let key = name.trim_end_matches(|c: char| c.is_ascii_digit());
+            rdma.insert(key.to_owned(), json!(node));
+        }
+        if !rdma.is_empty() {
+            rdma.insert("rdma_dev".into(), json!(device.rdma.join(",")));
+            information["rdma"] = Value::Object(rdma);
+        }
+        let extra = ["*", &device.id].map(|id| self.spec.additional_info.get(id).and_then(Value::as_object));
+        let extra: Map<_, _> =
+            extra.into_iter().flatten().flatten().map(|(k, v)| (k.clone(), v.clone())).collect();
+        if !extra.is_empty() {
+            information["extra"] = Value::Object(extra);
+        }
+        information
+    }
+}
+
+/// Returns the names in environment variables: with the letters of the resource, and if it has a hyphen, which no shell can
+/// read, with `_` in its place too.
+fn variables(name: &ResourceName) -> Vec<String> {
+    let exact = name.variable();
+    let readable = exact.replace('-', "_");
+    if exact == readable { vec![exact] } else { vec![exact, readable] }
+}
+
+fn add(devices: &mut Vec<DeviceSpec>, node: &Path) {
+    let path = node.display().to_string();
+    if !devices.iter().any(|device| device.host_path == path) {
+        devices.push(DeviceSpec { container_path: path.clone(), host_path: path, permissions: "rw".into() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::{Config, device::fixture::vf};
+
+    fn spec(keys: &str) -> ResourceSpec {
+        let text = format!("resourceList: [{{resourceName: vf-a, resourcePrefix: a.io, {keys}}}]");
+        let config = Config::parse(&text).unwrap();
+        assert_eq!(config.findings, []);
+        config.resources.into_iter().next().unwrap()
+    }
+
+    struct Nodes(tempfile::TempDir);
+
+    impl Nodes {
+        fn with(names: &[&str]) -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            fs::create_dir_all(dir.path().join("infiniband")).unwrap();
+            names.iter().for_each(|name| fs::write(dir.path().join("infiniband").join(name), "").unwrap());
+            Self(dir)
+        }
+
+        fn answer(
+            &self,
+            spec: &ResourceSpec,
+            has_management: bool,
+            devices: &[NodeDevice],
+        ) -> Result<ContainerAllocateResponse, AllocationError> {
+            let ids: Vec<_> = devices.iter().map(|device| device.id.clone()).collect();
+            Allocation { spec, dev: self.0.path(), has_management }.answer(&ids, devices)
+        }
+
+        fn names(&self, response: &ContainerAllocateResponse) -> Vec<String> {
+            let relative = |device: &DeviceSpec| {
+                assert_eq!((&device.host_path, device.permissions.as_str()), (&device.container_path, "rw"));
+                Path::new(&device.host_path).strip_prefix(self.0.path()).unwrap().display().to_string()
+            };
+            response.devices.iter().map(relative).collect()
+        }
+    }
+
+    fn device(index: u32) -> NodeDevice {
+        let number = index + 2;
+        NodeDevice {
+            char_devices: vec![format!("uverbs{number}"), format!("umad{number}"), format!("issm{number}")],
+            ..vf("p0", index)
+        }
+    }
+
+    #[test]
+    fn a_container_gets_the_verbs_nodes_of_its_devices_only() {
+        let nodes =
+            Nodes::with(&["uverbs2", "uverbs3", "uverbs4", "umad2", "umad3", "issm2", "issm3", "rdma_cm"]);
+        let spec = spec("selectors: {isRdma: true}");
+        let response = nodes.answer(&spec, false, &[device(0), device(1)]).unwrap();
+        assert_eq!(
+            nodes.names(&response),
+            ["infiniband/uverbs2", "infiniband/rdma_cm", "infiniband/uverbs3"]
+        );
+        let response = nodes.answer(&spec, true, &[device(0)]).unwrap();
+        assert_eq!(
+            nodes.names(&response),
+            ["infiniband/uverbs2", "infiniband/umad2", "infiniband/issm2", "infiniband/rdma_cm"]
+        );
+        assert!(
+            response.annotations.is_empty() && response.mounts.is_empty() && response.cdi_devices.is_empty()
+        );
+    }
+
+    #[test]
+    fn environment_variables_tell_the_devices() {
+        let nodes = Nodes::with(&["uverbs2", "uverbs3"]);
+        let spec = spec(
+            "selectors: {isRdma: true, needVhostNet: true}, additionalInfo: {'*': {rail: '1', x: a}, '0000:af:00.3': {rail: '2'}}",
+        );
+        let response = nodes.answer(&spec, false, &[device(0), device(1)]).unwrap();
+        assert_eq!(nodes.names(&response)[2..], ["vhost-net", "net/tun"]);
+        assert_eq!(response.envs["PCIDEVICE_A_IO_VF-A"], "0000:af:00.2,0000:af:00.3");
+        assert_eq!(response.envs["PCIDEVICE_A_IO_VF_A"], response.envs["PCIDEVICE_A_IO_VF-A"]);
+        let information: Value = serde_json::from_str(&response.envs["PCIDEVICE_A_IO_VF_A_INFO"]).unwrap();
+        let uverbs = nodes.0.path().join("infiniband/uverbs3");
+        let expected = json!({
+            "generic": {"deviceID": "0000:af:00.3"}, "rdma": {"uverbs": uverbs, "rdma_dev": "mlx5_3"}, "extra": {"rail": "2", "x": "a"}
+        });
+        assert_eq!(information["0000:af:00.3"], expected);
+    }
+
+    #[test]
+    fn a_container_does_not_start_without_its_device() {
+        let (nodes, spec) = (Nodes::with(&[]), spec("selectors: {isRdma: true}"));
+        let error = nodes.answer(&spec, false, &[device(0)]).unwrap_err().to_string();
+        assert!(
+            error.contains("0000:af:00.2") && error.contains("infiniband/uverbs2, which does not exist"),
+            "{error}"
+        );
+        let without = NodeDevice { char_devices: Vec::new(), ..device(0) };
+        let error = nodes.answer(&spec, false, &[without.clone()]).unwrap_err().to_string();
+        assert_eq!(error, "device 0000:af:00.2 of a.io/vf-a has no uverbs device: load ib_uverbs");
+        let without = NodeDevice { rdma: Vec::new(), ..without };
+        let error = nodes.answer(&spec, false, &[without]).unwrap_err().to_string();
+        assert!(error.ends_with("its driver has not created an RDMA device"), "{error}");
+    }
+
+    #[test]
+    fn a_device_without_rdma_has_no_nodes() {
+        let (nodes, spec) = (Nodes::with(&["rdma_cm"]), spec("selectors: {pfNames: [p0]}"));
+        let device = NodeDevice { rdma: Vec::new(), char_devices: Vec::new(), ..device(0) };
+        assert_eq!(nodes.names(&nodes.answer(&spec, false, &[device]).unwrap()), [""; 0]);
+    }
+}

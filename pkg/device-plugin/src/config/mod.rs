@@ -1,0 +1,147 @@
+//! The configuration of resources.
+//!
+//! A file has the form of sriov-network-device-plugin (`resourceList`), of k8s-rdma-shared-dev-plugin (`configList`), or
+//! both, in JSON or YAML, or is a ConfigMap with such files. What is invalid is reported with its line, and the other
+//! resources are used.
+
+mod exclusive;
+mod finding;
+mod shared;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+pub use finding::{Finding, InvalidConfig};
+
+use crate::{ResourceName, Selector};
+use table::{Findings, Table};
+
+/// A configuration.
+#[derive(Debug, Default)]
+pub struct Config {
+    /// The resources, in the order of the file: a device belongs to the first that selects it.
+    pub resources: Vec<ResourceSpec>,
+    /// What is invalid or has no effect.
+    pub findings: Vec<Finding>,
+}
+
+/// A resource of the kubelet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceSpec {
+    /// Its name.
+    pub name: ResourceName,
+    /// How its devices are given out.
+    pub mode: ResourceMode,
+    /// Its selectors: a device must match one of them.
+    pub selectors: Vec<Selector>,
+    /// Whether the kubelet is told the NUMA node of each device.
+    pub has_topology: bool,
+    /// Whether containers also get `vhost-net` and `net/tun`.
+    pub needs_vhost_net: bool,
+    /// Values for `PCIDEVICE_…_INFO`, by device ID, or `*` for all devices.
+    pub additional_info: BTreeMap<String, Value>,
+    /// The path of its keys in the file, such as `resourceList[0]`.
+    pub path: String,
+}
+
+/// How the devices of a resource are given out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResourceMode {
+    /// A device belongs to one container.
+    Exclusive(ExclusiveType),
+    /// Containers share the devices, up to a number of containers.
+    Shared {
+        /// The number of containers (`rdmaHcaMax`).
+        slots: u32,
+    },
+}
+
+/// The type of exclusive devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExclusiveType {
+    /// Network functions: VFs, or PFs without VFs.
+    Network,
+    /// Scalable functions.
+    Auxiliary,
+}
+
+impl ExclusiveType {
+    /// The value of the key `deviceType`.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Self::Network => "netDevice",
+            Self::Auxiliary => "auxNetDevice",
+        }
+    }
+}
+
+impl Config {
+    /// Parses the text of a file.
+    ///
+    /// # Errors
+    /// [`InvalidConfig`] if it is not YAML, or not a mapping.
+    pub fn parse(text: &str) -> Result<Self, InvalidConfig> {
+        let mut documents = yaml::documents(text)?;
+        let document = match (documents.pop(), documents.len()) {
+            (Some(Value::Object(document)), 0) => document,
+            (Some(_), 0) => return Err(InvalidConfig::Shape),
+            (last, others) => return Err(InvalidConfig::Documents(others + usize::from(last.is_some()))),
+        };
+        let findings = Findings::new(yaml::lines(text)?);
+        if document.get("kind").and_then(Value::as_str) == Some("ConfigMap") {
+            return Self::parse_config_map(&document, findings);
+        }
+        Ok(Self::read(&document, findings))
+    }
+
+    /// Parses the files in a ConfigMap.
+    fn parse_config_map(document: &Map<String, Value>, findings: Findings) -> Result<Self, InvalidConfig> {
+        let mut config = Self { resources: Vec::new(), findings: findings.into_list() };
+        let data = document.get("data").and_then(Value::as_object).ok_or(InvalidConfig::Shape)?;
+        for (key, text) in data {
+            let invalid = |error| InvalidConfig::Data { key: key.clone(), error: Box::new(error) };
+            let part = Self::parse(text.as_str().ok_or(InvalidConfig::Shape)?).map_err(invalid)?;
+            config
+                .findings
+                .extend(part.findings.into_iter().map(|finding| finding.below(&format!("data[{key:?}]"))));
+            config.resources.extend(part.resources);
+        }
+        Ok(config)
+    }
+
+    fn read(document: &Map<String, Value>, mut findings: Findings) -> Self {
+        let mut resources = Vec::new();
+        let mut table = Table::new("", document);
+        for resource in table.tables("resourceList", &mut findings) {
+            resources.extend(exclusive::read(resource, &mut findings));
+        }
+        for resource in table.tables("configList", &mut findings) {
+            resources.extend(shared::read(resource, &mut findings));
+        }
+        // Devices are found by events of the kernel, not by an interval.
+        table.ignore("periodicUpdateInterval");
+        table.end(&mut findings);
+        refuse_duplicates(&mut resources, &mut findings);
+        Self { resources, findings: findings.into_list() }
+    }
+}
+
+/// Removes resources whose name another one has.
+fn refuse_duplicates(resources: &mut Vec<ResourceSpec>, findings: &mut Findings) {
+    let mut names = BTreeMap::new();
+    resources.retain(|resource| match names.get(&resource.name) {
+        Some(first) => {
+            let what = format!("the resource {} is already at {first}: choose another name", resource.name);
+            findings.refused(&format!("{}.resourceName", resource.path), what);
+            false
+        }
+        None => {
+            names.insert(resource.name.clone(), resource.path.clone());
+            true
+        }
+    });
+}

@@ -1,0 +1,90 @@
+//! A resource of k8s-rdma-shared-dev-plugin: an item of `configList`.
+
+use std::collections::BTreeMap;
+
+use super::{
+    ResourceMode, ResourceSpec,
+    exclusive::hexadecimal,
+    table::{Findings, Table},
+};
+use crate::{ResourceName, Selector};
+
+/// The domain of resources without `resourcePrefix`.
+const DEFAULT_PREFIX: &str = "rdma";
+
+/// Reads an item; `None` if it is invalid, which is reported.
+pub(super) fn read(mut table: Table<'_>, findings: &mut Findings) -> Option<ResourceSpec> {
+    let path = table.path().to_owned();
+    let name = name(&mut table, DEFAULT_PREFIX, findings);
+    let slots = table.number("rdmaHcaMax", findings);
+    let interfaces = table.list("devices", findings);
+    let mut is_valid = true;
+    let mut selectors = Vec::new();
+    for mut item in table.tables("selectors", findings) {
+        selectors.push(selector(&mut item, findings));
+        is_valid &= item.end(findings);
+    }
+    match (interfaces.is_empty(), selectors.is_empty()) {
+        (false, true) => selectors.push(Selector { interfaces, is_rdma: true, ..Selector::default() }),
+        (false, false) => {
+            table.invalid(&path, "it has both devices and selectors: remove devices".into(), findings)
+        }
+        (true, true) if table.is_valid() => table.invalid(
+            &path,
+            "selectors is missing: without it, the resource has no device".into(),
+            findings,
+        ),
+        (true, _) => {}
+    }
+    if slots.is_none() && !table.has("rdmaHcaMax") {
+        table.invalid(
+            &path,
+            "rdmaHcaMax is missing: the number of containers that can use the devices".into(),
+            findings,
+        );
+    }
+    is_valid &= table.end(findings);
+    let (name, slots) = (name?, slots?);
+    is_valid.then_some(ResourceSpec {
+        name,
+        mode: ResourceMode::Shared { slots },
+        selectors,
+        has_topology: true,
+        needs_vhost_net: false,
+        additional_info: BTreeMap::new(),
+        path,
+    })
+}
+
+fn selector(table: &mut Table<'_>, findings: &mut Findings) -> Selector {
+    Selector {
+        vendors: hexadecimal(table.list("vendors", findings)),
+        devices: hexadecimal(table.list("deviceIDs", findings)),
+        drivers: table.list("drivers", findings),
+        interfaces: table.list("ifNames", findings),
+        link_types: table.list("linkTypes", findings),
+        pci_addresses: table.list("pciAddresses", findings),
+        rdma_devices: table.list("rdmaDevices", findings),
+        numa_nodes: table.list("numaNodes", findings),
+        is_rdma: true,
+        ..Selector::default()
+    }
+}
+
+/// Reads `resourcePrefix` and `resourceName`.
+pub(super) fn name(table: &mut Table<'_>, prefix: &str, findings: &mut Findings) -> Option<ResourceName> {
+    let prefix = table.text("resourcePrefix", findings).filter(|text| !text.is_empty()).unwrap_or(prefix);
+    let key = if table.has("resourceName") {
+        format!("{}.resourceName", table.path())
+    } else {
+        table.path().to_owned()
+    };
+    let name = table.text("resourceName", findings).unwrap_or_default();
+    match format!("{prefix}/{name}").parse() {
+        Ok(name) => Some(name),
+        Err(error) => {
+            table.invalid(&key, format!("resourceName: {error}"), findings);
+            None
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Files as their authors write them.
+
+use super::*;
+
+fn findings(text: &str) -> Vec<String> {
+    Config::parse(text).unwrap().findings.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn files_of_both_device_plugins_are_read() {
+    let text = r#"{ "resourceList": [
+ {"resourceName":"mellanoxrdma","resourcePrefix":"spidernet.io",
+  "selectors":[{"vendors":["15b3"],"devices":["0x101E"],"pfNames":["ens6f0np0#0-7"],"IsRdma":true,"needVhostNet":false}]},
+ {"resourceName":"ib_vf","selectors":{"linkTypes":["infiniband"],"isRdma":true,"pKeys":["0x7fff"], "ddpProfiles": []}},
+ {"resourceName":"sf_rdma","deviceType":"auxNetDevice","excludeTopology":true,
+  "additionalInfo":{"*":{"rail":"1"}},
+  "selectors":[{"rootDevices":["0000:af:00.0#1-4"],"auxTypes":["sf"],"isRdma":true,"needVhostNet":true}]}]}"#;
+    let config = Config::parse(text).unwrap();
+    assert_eq!(config.findings, []);
+    let names: Vec<_> = config.resources.iter().map(|resource| resource.name.to_string()).collect();
+    assert_eq!(names, ["spidernet.io/mellanoxrdma", "intel.com/ib_vf", "intel.com/sf_rdma"]);
+    let [first, second, third] = &config.resources[..] else { panic!("three resources") };
+    let expected = Selector {
+        vendors: vec!["15b3".into()],
+        devices: vec!["101e".into()],
+        pf_names: vec!["ens6f0np0#0-7".parse().unwrap()],
+        is_rdma: true,
+        ..Selector::default()
+    };
+    assert_eq!(first.selectors, [expected]);
+    assert_eq!((first.mode, first.has_topology), (ResourceMode::Exclusive(ExclusiveType::Network), true));
+    assert_eq!(second.selectors[0].pkeys, ["0xffff".parse().unwrap()]);
+    assert_eq!((third.mode, third.has_topology), (ResourceMode::Exclusive(ExclusiveType::Auxiliary), false));
+    assert!(third.needs_vhost_net && third.additional_info["*"]["rail"] == "1");
+}
+
+#[test]
+fn files_of_the_shared_device_plugin_are_read() {
+    let text = r#"{ "periodicUpdateInterval": 300, "configList": [
+    { "resourceName": "hca_shared_devices_a", "rdmaHcaMax": 1000,
+      "selectors": { "vendors": ["15b3"], "deviceIDs": ["1017"], "ifNames": ["ens6f0np0"], "linkTypes": ["ether"] } },
+    { "resourceName": "legacy_b", "resourcePrefix": "spidernet.io", "rdmaHcaMax": 500, "devices": ["ib0", "ib1"] } ] }"#;
+    let config = Config::parse(text).unwrap();
+    assert_eq!(config.findings, []);
+    let [first, second] = &config.resources[..] else { panic!("two resources") };
+    assert_eq!(
+        (first.name.to_string(), first.mode),
+        ("rdma/hca_shared_devices_a".into(), ResourceMode::Shared { slots: 1000 })
+    );
+    assert_eq!((&first.selectors[0].devices, first.selectors[0].is_rdma), (&vec!["1017".to_owned()], true));
+    assert_eq!(second.selectors[0].interfaces, ["ib0", "ib1"]);
+}
+
+#[test]
+fn a_config_map_is_read() {
+    let text = "
+kind: ConfigMap
+data:
+  config.json: |
+    {\"configList\": [{\"resourceName\": \"a\", \"rdmaHcaMax\": 1, \"selectors\": {\"ifNames\": [\"p0\"], \"x\": 1}}]}
+";
+    let config = Config::parse(text).unwrap();
+    assert_eq!(config.resources[0].name.to_string(), "rdma/a");
+    let finding = config.findings[0].to_string();
+    assert!(
+        finding.starts_with("line 1: data[\"config.json\"]: configList[0].selectors.x: unknown key"),
+        "{finding}"
+    );
+    let error = Config::parse("kind: ConfigMap\ndata: {a: '['}\n").unwrap_err().to_string();
+    assert!(error.starts_with("data[\"a\"]: line "), "{error}");
+}
+
+/// Every kind of invalid value, with what is reported.
+const INVALID: [(&str, &str); 12] = [
+    (
+        "resourceName: a/b",
+        "line 2: resourceList[0].resourceName: resourceName: \"a.io/a/b\" is not a resource",
+    ),
+    ("resourceName: 7", "line 2: resourceList[0].resourceName: expected a string, found 7"),
+    ("selectors: 7", "line 3: resourceList[0].selectors: expected a list of mappings, found 7"),
+    ("selectors: [7]", "line 3: resourceList[0].selectors[0]: expected a mapping, found 7"),
+    (
+        "selectors: {vendors: 15b3}",
+        "line 3: resourceList[0].selectors.vendors: expected a list, found \"15b3\"",
+    ),
+    (
+        "selectors: {pfNames: ['p0#2-1']}",
+        "line 3: resourceList[0].selectors.pfNames[0]: \"p0#2-1\" does not select VFs",
+    ),
+    (
+        "selectors: {pfNames: [{}]}",
+        "line 3: resourceList[0].selectors.pfNames[0]: expected a string, found {}",
+    ),
+    ("selectors: {isRdma: 1}", "line 3: resourceList[0].selectors.isRdma: expected true or false, found 1"),
+    (
+        "selectors: {linkTypes: [eth]}",
+        "line 3: resourceList[0].selectors.linkTypes[0]: \"eth\" is not a link type",
+    ),
+    (
+        "selectors: {vdpaType: virtio}",
+        "line 3: resourceList[0].selectors.vdpaType: vDPA devices are not supported",
+    ),
+    ("deviceType: accelerator", "line 4: resourceList[0].deviceType: \"accelerator\" is not supported"),
+    ("additionalInfo: 7", "line 4: resourceList[0].additionalInfo: expected a mapping, found 7"),
+];
+
+#[test]
+fn an_invalid_resource_is_reported_with_its_line_and_the_others_are_used() {
+    for (change, expected) in INVALID {
+        let key = change.split_once(':').unwrap().0;
+        let line = |name: &str, other: &str| if key == name { change.to_owned() } else { other.to_owned() };
+        let text = format!(
+            "resourceList:\n  - {}\n    {}\n    {}\n    resourcePrefix: a.io\n  - {{resourceName: b, selectors: {{pfNames: [p0]}}}}\n",
+            line("resourceName", "resourceName: a"),
+            line("selectors", "selectors: {pfNames: [p0]}"),
+            if ["deviceType", "additionalInfo"].contains(&key) { change } else { "excludeTopology: false" },
+        );
+        let config = Config::parse(&text).unwrap();
+        let finding = config.findings.first().map(ToString::to_string).unwrap_or_default();
+        assert!(finding.starts_with(expected), "{change}: {finding}");
+        assert!(finding.ends_with("(the resource is not used)"), "{finding}");
+        let names: Vec<_> = config.resources.iter().map(|resource| resource.name.to_string()).collect();
+        assert_eq!(names, ["intel.com/b"], "{change}");
+    }
+}
+
+#[test]
+fn unknown_keys_are_reported_and_ignored() {
+    let text = "configList:\n- resourceName: a\n  rdmaHcaMax: 1\n  selectors: {ifnames: [p0], deviceIds: ['1017'], vendor: [15b3]}\n  x: 1\ny: 2\n";
+    let config = Config::parse(text).unwrap();
+    assert_eq!(config.resources[0].selectors[0].devices, ["1017"], "the case of keys does not matter");
+    let findings: Vec<_> = config.findings.iter().map(ToString::to_string).collect();
+    assert!(
+        findings[0].starts_with("line 4: configList[0].selectors.vendor: unknown key, expected one of "),
+        "{findings:?}"
+    );
+    assert!(findings[1].starts_with("line 5: configList[0].x: unknown key"), "{findings:?}");
+    assert!(findings[2].starts_with("line 6: y: unknown key"), "{findings:?}");
+    assert!(findings.iter().all(|finding| finding.ends_with("(ignored)")));
+}
+
+#[test]
+fn keys_that_are_required_or_exclude_each_other() {
+    let of = |keys: &str| findings(&format!("configList:\n- {{resourceName: a, {keys}}}\n")).join("; ");
+    assert!(of("rdmaHcaMax: 1").contains("selectors is missing"));
+    assert!(of("selectors: {ifNames: [p0]}").contains("rdmaHcaMax is missing"));
+    assert!(of("rdmaHcaMax: -1, devices: [p0]").contains("rdmaHcaMax: expected a number from 0, found -1"));
+    assert!(
+        of("rdmaHcaMax: 1, devices: [p0], selectors: {ifNames: [p0]}").contains("both devices and selectors")
+    );
+    assert!(findings("resourceList: [{resourceName: a}]").join("").contains("selectors is missing"));
+    assert!(
+        findings("resourceList: [{selectors: {}}]")
+            .join("")
+            .contains("resourceName: the name \"\" is invalid")
+    );
+}
+
+#[test]
+fn a_second_resource_of_a_name_is_refused() {
+    let text = "
+resourceList:
+- {resourceName: a, resourcePrefix: rdma, selectors: {}}
+configList:
+- {resourceName: a, rdmaHcaMax: 1, selectors: {}}
+";
+    let config = Config::parse(text).unwrap();
+    assert_eq!(config.resources.len(), 1);
+    let finding = config.findings[0].to_string();
+    assert!(
+        finding.starts_with(
+            "line 5: configList[0].resourceName: the resource rdma/a is already at resourceList[0]"
+        ),
+        "{finding}"
+    );
+}
+
+#[test]
+fn other_files_are_refused() {
+    for (text, expected) in [
+        ("", "expected one document, found 0"),
+        ("{}\n---\n{}\n", "expected one document, found 2"),
+        ("[]", "expected a mapping with resourceList or configList"),
+        ("a: [", "line "),
+        ("kind: ConfigMap", "expected a mapping with resourceList or configList"),
+    ] {
+        let error = Config::parse(text).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{text:?}: {error}");
+    }
+}

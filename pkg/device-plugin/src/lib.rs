@@ -1,0 +1,30 @@
+//! RDMA devices as resources of the kubelet.
+//!
+//! [`Config`] reads the files of sriov-network-device-plugin and k8s-rdma-shared-dev-plugin, [`NodeDevices`] lists the
+//! devices of a node, and [`ResourceDevices`] assigns them to resources. [`preferred`] chooses the devices of a container.
+
+#![forbid(unsafe_code)]
+
+mod allocation;
+mod config;
+mod device;
+mod discovery;
+mod node_devices;
+mod pci_path;
+mod pkey;
+pub mod preferred;
+mod resource_devices;
+mod resource_name;
+mod selector;
+mod vf_selection;
+
+pub use allocation::{Allocation, AllocationError};
+pub use config::{Config, ExclusiveType, Finding, InvalidConfig, ResourceMode, ResourceSpec};
+pub use device::{LinkType, NodeDevice, PhysicalFunction};
+pub use node_devices::NodeDevices;
+pub use pci_path::PciPath;
+pub use pkey::{InvalidPkey, Pkey};
+pub use resource_devices::{Exclusion, ResourceDevices};
+pub use resource_name::{InvalidResourceName, ResourceName};
+pub use selector::{Mismatch, Selector};
+pub use vf_selection::{InvalidVfSelection, VfSelection};

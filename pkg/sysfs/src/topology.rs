@@ -1,0 +1,141 @@
+//! Where devices are: auxiliary devices of a function, indexes of the board, directories.
+
+use std::{fs, path::PathBuf};
+
+use identifiers::{LinkName, PciAddress};
+
+use crate::{
+    AuxiliaryName, Error, Function, Sysfs,
+    root::{names, parsed, text, value},
+};
+
+const NUMBER: &str = "a number";
+
+impl Sysfs {
+    /// Returns the auxiliary devices that are scalable functions, such as `mlx5_core.sf.2`, sorted. Others are parts of a
+    /// function, such as `mlx5_core.rdma.0`.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Malformed`].
+    pub fn scalable_functions(&self) -> Result<Vec<AuxiliaryName>, Error> {
+        let path = self.root().join("bus/auxiliary/devices");
+        let names = names(&path)?.into_iter().filter(|name| auxiliary_type(name) == Some("sf"));
+        names.map(|name| parsed(&path, name, "the name of an auxiliary device")).collect()
+    }
+
+    /// Returns the number that a scalable function has on its card; `None` if the driver does not report it.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Malformed`].
+    #[doc(alias = "sfnum")]
+    pub fn scalable_function_number(&self, function: &AuxiliaryName) -> Result<Option<u32>, Error> {
+        value(&self.dir(&Function::Auxiliary(function.clone())).join("sfnum"), NUMBER)
+    }
+
+    /// Returns the PCI function of an auxiliary device; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn pci_function_of(&self, device: &AuxiliaryName) -> Result<Option<PciAddress>, Error> {
+        let directory = self.directory(&Function::Auxiliary(device.clone()))?;
+        let names =
+            directory.iter().flat_map(|path| path.ancestors().skip(1)).filter_map(|path| path.file_name());
+        Ok(names.filter_map(|name| name.to_str()?.parse().ok()).next())
+    }
+
+    /// Returns the real directory of a function, whose path contains the bridges above it; `None` if it is gone.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn directory(&self, function: &Function) -> Result<Option<PathBuf>, Error> {
+        let path = self.dir(function);
+        match fs::canonicalize(&path) {
+            Ok(directory) => Ok(Some(directory)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::Io { path, source }),
+        }
+    }
+
+    /// Returns the index that the firmware has given to a device of the board; `None` if it has none.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Malformed`].
+    pub fn acpi_index(&self, function: &Function) -> Result<Option<u32>, Error> {
+        value(&self.dir(function).join("acpi_index"), NUMBER)
+    }
+
+    /// Returns the hardware type of a link (`ARPHRD_…` in `linux/if_arp.h`): 1 is Ethernet, 32 InfiniBand.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Malformed`].
+    pub fn hardware_type(&self, link: &LinkName) -> Result<Option<u32>, Error> {
+        value(&self.root().join("class/net").join(link.as_str()).join("type"), NUMBER)
+    }
+
+    /// Returns the default partition key of a port of an RDMA device that is visible here, such as `0xffff`.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::NotFound`] if `device` is not a valid name.
+    pub fn default_pkey(&self, device: &str, port: u32) -> Result<Option<String>, Error> {
+        text(&self.rdma_dir(device)?.join(format!("ports/{port}/pkeys/0")))
+    }
+}
+
+/// Returns the type in the name of an auxiliary device: `sf` in `mlx5_core.sf.2`.
+pub(crate) fn auxiliary_type(name: &str) -> Option<&str> {
+    name.rsplit('.').nth(1)
+}
+
+impl AuxiliaryName {
+    /// Returns the type of the device: `sf` of `mlx5_core.sf.2`.
+    pub fn device_type(&self) -> Option<&str> {
+        auxiliary_type(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_fixture::SysfsFixture;
+
+    #[test]
+    fn scalable_functions_have_a_function_and_a_number() {
+        let tree = SysfsFixture::mlx5();
+        fs::create_dir_all(tree.sysfs.root().join("bus/auxiliary/devices/mlx5_core.rdma.0")).unwrap();
+        let [function] = &tree.sysfs.scalable_functions().unwrap()[..] else {
+            panic!("one scalable function")
+        };
+        assert_eq!((function.as_str(), function.device_type()), ("mlx5_core.sf.2", Some("sf")));
+        assert_eq!(tree.sysfs.pci_function_of(function).unwrap(), Some("0000:af:00.0".parse().unwrap()));
+        assert_eq!(tree.sysfs.scalable_function_number(function).unwrap(), None);
+        fs::write(tree.sysfs.dir(&Function::Auxiliary(function.clone())).join("sfnum"), "88\n").unwrap();
+        assert_eq!(tree.sysfs.scalable_function_number(function).unwrap(), Some(88));
+    }
+
+    #[test]
+    fn a_directory_contains_the_bridges() {
+        let tree = SysfsFixture::mlx5();
+        let directory = tree.sysfs.directory(&"0000:af:00.2".parse().unwrap()).unwrap().unwrap();
+        assert!(directory.ends_with("pci0000:ae/0000:ae:00.0/0000:af:00.2"), "{directory:?}");
+        assert_eq!(tree.sysfs.directory(&"0000:af:00.7".parse().unwrap()).unwrap(), None);
+    }
+
+    #[test]
+    fn indexes_types_and_partitions_are_read() {
+        let tree = SysfsFixture::mlx5();
+        let (pf, link) = ("0000:af:00.0".parse().unwrap(), "ens6f0np0".parse().unwrap());
+        assert_eq!(
+            (tree.sysfs.acpi_index(&pf).unwrap(), tree.sysfs.hardware_type(&link).unwrap()),
+            (None, None)
+        );
+        tree.file("class/net/ens6f0np0/type", "1\n");
+        tree.file("bus/pci/devices/0000:af:00.0/acpi_index", "3\n");
+        tree.file("class/infiniband/mlx5_0/ports/1/pkeys/0", "0xffff\n");
+        assert_eq!(
+            (tree.sysfs.acpi_index(&pf).unwrap(), tree.sysfs.hardware_type(&link).unwrap()),
+            (Some(3), Some(1))
+        );
+        assert_eq!(tree.sysfs.default_pkey("mlx5_0", 1).unwrap().as_deref(), Some("0xffff"));
+        assert_eq!(tree.sysfs.default_pkey("mlx5_0", 2).unwrap(), None);
+    }
+}

@@ -1,0 +1,125 @@
+//! The lines of the keys of a text, for error messages.
+
+use std::collections::BTreeMap;
+
+use saphyr_parser::{Event, Parser};
+
+use crate::InvalidYaml;
+
+/// Maximum number of keys and items of which the lines are kept.
+const MAX_LINES: usize = 100_000;
+
+/// Returns the line, from 1, of each key and list item by its path, such as `pfs[0].vfs`. Values that are aliases of others
+/// have no lines below them, and of several documents the last one counts.
+///
+/// # Errors
+/// [`InvalidYaml::Syntax`].
+pub fn lines(text: &str) -> Result<BTreeMap<String, usize>, InvalidYaml> {
+    let mut parser = Parser::new_from_str(text);
+    let mut walk = Walk::default();
+    while let Some(event) = parser.next_event() {
+        let (event, span) = event.map_err(|error| InvalidYaml::Syntax {
+            line: error.marker().line(),
+            info: error.info().to_owned(),
+        })?;
+        if walk.lines.len() < MAX_LINES {
+            walk.take(event, span.start.line());
+        }
+    }
+    Ok(walk.lines)
+}
+
+/// A list or a mapping around the current event.
+enum Around {
+    /// Its path, and the number of its next item.
+    List(String, usize),
+    /// Its path, and the path of the key whose value follows.
+    Mapping(String, Option<String>),
+}
+
+#[derive(Default)]
+struct Walk {
+    around: Vec<Around>,
+    lines: BTreeMap<String, usize>,
+}
+
+impl Walk {
+    fn take(&mut self, event: Event<'_>, line: usize) {
+        match event {
+            Event::Scalar(text, ..) => self.scalar(&text, line),
+            Event::Alias(_) => drop(self.value(line)),
+            Event::SequenceStart(..) => {
+                let path = self.value(line);
+                self.around.push(Around::List(path, 0));
+            }
+            Event::MappingStart(..) => {
+                let path = self.value(line);
+                self.around.push(Around::Mapping(path, None));
+            }
+            Event::SequenceEnd | Event::MappingEnd => drop(self.around.pop()),
+            _ => {}
+        }
+    }
+
+    fn scalar(&mut self, text: &str, line: usize) {
+        if let Some(Around::Mapping(path, key @ None)) = self.around.last_mut() {
+            let path = if path.is_empty() { text.to_owned() } else { format!("{path}.{text}") };
+            self.lines.insert(path.clone(), line);
+            *key = Some(path);
+        } else {
+            self.value(line);
+        }
+    }
+
+    /// Returns the path of a value, and notes the line of a list item.
+    fn value(&mut self, line: usize) -> String {
+        match self.around.last_mut() {
+            None => String::new(),
+            Some(Around::Mapping(path, key)) => key.take().unwrap_or_else(|| path.clone()),
+            Some(Around::List(path, number)) => {
+                let item = format!("{path}[{number}]");
+                *number += 1;
+                self.lines.insert(item.clone(), line);
+                item
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_and_items_have_lines() {
+        let text =
+            "a: 1\nb:\n  - c: {d: e}\n    f: [g,\n      h]\n  - [i, {j: k}]\nl: &m\n  n: 1\no: *m\np: 2\n";
+        let lines = lines(text).unwrap();
+        let expected = [
+            ("a", 1),
+            ("b", 2),
+            ("b[0]", 3),
+            ("b[0].c", 3),
+            ("b[0].c.d", 3),
+            ("b[0].f", 4),
+            ("b[0].f[0]", 4),
+            ("b[0].f[1]", 5),
+            ("b[1]", 6),
+            ("b[1][0]", 6),
+            ("b[1][1]", 6),
+            ("b[1][1].j", 6),
+            ("l", 7),
+            ("l.n", 8),
+            ("o", 9),
+            ("p", 10),
+        ];
+        assert_eq!(lines.iter().map(|(path, line)| (path.as_str(), *line)).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn json_has_lines() {
+        let lines = lines("{\n\t\"a\": [\n\t\t{\"b\": 1}\n\t]\n}").unwrap();
+        assert_eq!((lines["a"], lines["a[0].b"]), (2, 3));
+        assert!(super::lines("a: [").is_err());
+    }
+}
