@@ -1,0 +1,17 @@
+//! Device plugins of the kubelet.
+//!
+//! [`serve`] serves one resource on a socket in the kubelet's directory, and registers it. A kubelet that starts deletes all
+//! sockets in its directory and knows no resources. So the directory is watched by inotify, and the resource is served and
+//! registered again as soon as the kubelet listens.
+
+#![forbid(unsafe_code)]
+
+mod directory_watch;
+mod registration;
+mod resource;
+mod serve;
+mod service;
+
+pub use registration::RegistrationError;
+pub use resource::{Device, DeviceList, Resource, ResourceError};
+pub use serve::{KubeletDirectory, ServeError, serve};

@@ -1,0 +1,212 @@
+//! Serves a resource as long as the kubelet may want it.
+
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use kubelet_api::deviceplugin::device_plugin_server::DevicePluginServer;
+use tokio::{net::UnixListener, sync::watch, task::JoinHandle};
+use tokio_stream::wrappers::UnixListenerStream;
+use tonic::transport::Server;
+use tracing::{info, warn};
+
+use crate::{Resource, directory_watch::DirectoryWatch, registration::register, service::ResourceService};
+
+/// The directory of device plugins, `/var/lib/kubelet/device-plugins`.
+#[derive(Debug, Clone)]
+pub struct KubeletDirectory(pub PathBuf);
+
+/// Why a resource cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The socket cannot be created.
+    #[error("{}: {source}", path.display())]
+    Socket {
+        /// The socket.
+        path: PathBuf,
+        /// The error.
+        source: io::Error,
+    },
+}
+
+/// The delays between attempts to register.
+const FIRST_DELAY: Duration = Duration::from_millis(20);
+const LONGEST_DELAY: Duration = Duration::from_secs(5);
+
+impl KubeletDirectory {
+    fn kubelet(&self) -> PathBuf {
+        self.0.join("kubelet.sock")
+    }
+}
+
+/// Serves a resource until `ends` is true, and deletes its socket then. A kubelet that is not there is waited for.
+///
+/// # Errors
+/// [`ServeError`] if the socket cannot be created for a reason that does not pass.
+pub async fn serve(
+    directory: &KubeletDirectory,
+    resource: Arc<dyn Resource>,
+    mut ends: watch::Receiver<bool>,
+) -> Result<(), ServeError> {
+    let mut changes = DirectoryWatch::new(directory.0.clone());
+    let mut session = Session::new(directory, resource, ends.clone());
+    loop {
+        let retry = session.advance().await?;
+        let timer = async {
+            match retry {
+                Some(delay) => tokio::time::sleep(delay).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = changes.changed() => {}
+            () = timer => {}
+            _ = ends.wait_for(|has_ended| *has_ended) => break,
+        }
+    }
+    session.end();
+    Ok(())
+}
+
+/// The identity of a file, which a new one with the same name does not have.
+type FileId = (u64, u64);
+
+fn file_id(path: &Path) -> Option<FileId> {
+    fs::symlink_metadata(path).ok().map(|data| (data.dev(), data.ino()))
+}
+
+/// The state of a resource.
+struct Session<'a> {
+    directory: &'a KubeletDirectory,
+    resource: Arc<dyn Resource>,
+    ends: watch::Receiver<bool>,
+    server: Option<RunningServer>,
+    /// The socket of the kubelet that knows the resource.
+    registered: Option<FileId>,
+    delay: Duration,
+    is_waiting_reported: bool,
+}
+
+/// A server with its socket.
+struct RunningServer {
+    socket: FileId,
+    task: JoinHandle<()>,
+}
+
+impl<'a> Session<'a> {
+    fn new(
+        directory: &'a KubeletDirectory,
+        resource: Arc<dyn Resource>,
+        ends: watch::Receiver<bool>,
+    ) -> Self {
+        Self {
+            directory,
+            resource,
+            ends,
+            server: None,
+            registered: None,
+            delay: FIRST_DELAY,
+            is_waiting_reported: false,
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.0.join(self.resource.socket_name())
+    }
+
+    /// Serves and registers, if that is necessary and possible now. Returns after how long to try again.
+    async fn advance(&mut self) -> Result<Option<Duration>, ServeError> {
+        let Some(kubelet) = file_id(&self.directory.kubelet()) else {
+            self.registered = None;
+            self.report_waiting();
+            return Ok(None);
+        };
+        // The kubelet deletes the sockets before it creates its own.
+        self.ensure_server()?;
+        if self.registered == Some(kubelet) {
+            return Ok(None);
+        }
+        match register(&self.directory.kubelet(), &*self.resource).await {
+            Ok(()) => {
+                info!(resource = self.resource.name(), "registered with the kubelet");
+                (self.registered, self.delay, self.is_waiting_reported) = (Some(kubelet), FIRST_DELAY, false);
+                Ok(None)
+            }
+            Err(error) => {
+                if self.delay == LONGEST_DELAY || !self.is_waiting_reported {
+                    warn!(resource = self.resource.name(), %error, "not registered");
+                    self.is_waiting_reported = true;
+                }
+                let delay = self.delay;
+                self.delay = (delay * 2).min(LONGEST_DELAY);
+                Ok(Some(delay))
+            }
+        }
+    }
+
+    fn report_waiting(&mut self) {
+        if !self.is_waiting_reported {
+            let path = self.directory.kubelet();
+            info!(resource = self.resource.name(), path = %path.display(), "waiting for the kubelet");
+            self.is_waiting_reported = true;
+        }
+    }
+
+    /// Starts the server, if its socket is gone.
+    fn ensure_server(&mut self) -> Result<(), ServeError> {
+        let path = self.path();
+        let present = file_id(&path);
+        if let Some(server) = &self.server
+            && present == Some(server.socket)
+            && !server.task.is_finished()
+        {
+            return Ok(());
+        }
+        self.stop();
+        self.registered = None;
+        self.server = Some(self.start(&path).map_err(|source| ServeError::Socket { path, source })?);
+        Ok(())
+    }
+
+    fn start(&self, path: &Path) -> io::Result<RunningServer> {
+        // Of an earlier process: it can no longer be connected to.
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(path)?;
+        let socket = file_id(path).ok_or(io::ErrorKind::NotFound)?;
+        let service = ResourceService::new(Arc::clone(&self.resource), self.ends.clone());
+        let name = self.resource.name();
+        let mut ends = self.ends.clone();
+        let task = tokio::spawn(async move {
+            let server = Server::builder().add_service(DevicePluginServer::new(service));
+            let end = async move { drop(ends.wait_for(|has_ended| *has_ended).await) };
+            if let Err(error) =
+                server.serve_with_incoming_shutdown(UnixListenerStream::new(listener), end).await
+            {
+                warn!(resource = name, %error, "the server has ended");
+            }
+        });
+        Ok(RunningServer { socket, task })
+    }
+
+    fn stop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.task.abort();
+        }
+    }
+
+    /// Ends the server, and deletes its socket unless another process has created a new one.
+    fn end(mut self) {
+        let path = self.path();
+        if self.server.as_ref().is_some_and(|server| file_id(&path) == Some(server.socket)) {
+            let _ = fs::remove_file(&path);
+        }
+        self.stop();
+    }
+}

@@ -1,0 +1,290 @@
+//! A double of the kubelet, which speaks its API over its sockets, restarts, and deletes the sockets of plugins.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use hyper_util::rt::TokioIo;
+use kubelet_api::deviceplugin::{
+    AllocateRequest, ContainerAllocateRequest, ContainerAllocateResponse,
+    ContainerPreferredAllocationRequest, Empty, PreStartContainerRequest, PreferredAllocationRequest,
+    RegisterRequest,
+    device_plugin_client::DevicePluginClient,
+    registration_server::{Registration, RegistrationServer},
+};
+use kubelet_plugin::{Device, DeviceList, KubeletDirectory, Resource, ResourceError, ServeError, serve};
+use tokio::{
+    net::{UnixListener, UnixStream},
+    sync::{mpsc, watch},
+    task::JoinHandle,
+    time::timeout,
+};
+use tokio_stream::wrappers::UnixListenerStream;
+use tonic::{
+    Code, Request, Response, Status,
+    transport::{Channel, Endpoint, Server},
+};
+use tower::service_fn;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+struct Devices(watch::Sender<DeviceList>);
+
+impl Resource for Devices {
+    fn name(&self) -> String {
+        "a.io/vf".into()
+    }
+
+    fn socket_name(&self) -> String {
+        "silkrail_a.io_vf.sock".into()
+    }
+
+    fn devices(&self) -> watch::Receiver<DeviceList> {
+        self.0.subscribe()
+    }
+
+    fn preferred(
+        &self,
+        available: &[String],
+        included: &[String],
+        size: usize,
+    ) -> Result<Option<Vec<String>>, ResourceError> {
+        let rest = available.iter().rev().filter(|id| !included.contains(id));
+        Ok(Some(included.iter().chain(rest).take(size).cloned().collect()))
+    }
+
+    fn allocate(&self, ids: &[String]) -> Result<ContainerAllocateResponse, ResourceError> {
+        if ids.iter().any(|id| id == "gone") {
+            return Err(ResourceError("device gone does not exist".into()));
+        }
+        let envs = [("DEVICES".to_owned(), ids.join(","))].into();
+        Ok(ContainerAllocateResponse { envs, ..ContainerAllocateResponse::default() })
+    }
+
+    fn check(&self, ids: &[String]) -> Result<(), ResourceError> {
+        if ids == ["a"] { Ok(()) } else { Err(ResourceError("not in the pod".into())) }
+    }
+}
+
+/// Notes the registrations. Refuses as many as `refusals`.
+struct Registrations(mpsc::UnboundedSender<RegisterRequest>, Arc<Mutex<u32>>);
+
+#[tonic::async_trait]
+impl Registration for Registrations {
+    async fn register(&self, request: Request<RegisterRequest>) -> Result<Response<Empty>, Status> {
+        let mut refusals = self.1.lock().unwrap();
+        if *refusals > 0 {
+            *refusals -= 1;
+            return Err(Status::invalid_argument("not now"));
+        }
+        self.0.send(request.into_inner()).unwrap();
+        Ok(Response::new(Empty {}))
+    }
+}
+
+struct Kubelet {
+    directory: PathBuf,
+    registrations: mpsc::UnboundedReceiver<RegisterRequest>,
+    task: JoinHandle<()>,
+}
+
+impl Kubelet {
+    /// Starts as the kubelet does: it deletes the sockets in its directory, and creates its own.
+    fn start(directory: &Path, refusals: u32) -> Self {
+        fs::create_dir_all(directory).unwrap();
+        for entry in fs::read_dir(directory).unwrap() {
+            fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+        let listener = UnixListener::bind(directory.join("kubelet.sock")).unwrap();
+        let (sender, registrations) = mpsc::unbounded_channel();
+        let service = RegistrationServer::new(Registrations(sender, Arc::new(Mutex::new(refusals))));
+        let server = Server::builder().add_service(service);
+        let task = tokio::spawn(async move {
+            server.serve_with_incoming(UnixListenerStream::new(listener)).await.unwrap()
+        });
+        Self { directory: directory.to_owned(), registrations, task }
+    }
+
+    async fn registration(&mut self) -> RegisterRequest {
+        timeout(5 * SECOND, self.registrations.recv()).await.expect("no registration").unwrap()
+    }
+
+    /// Connects to a plugin, as after its registration.
+    async fn plugin(&self, endpoint: &str) -> DevicePluginClient<Channel> {
+        let path = self.directory.join(endpoint);
+        let connect = service_fn(move |_| {
+            let path = path.clone();
+            async move { Ok::<_, std::io::Error>(TokioIo::new(UnixStream::connect(path).await?)) }
+        });
+        let channel =
+            Endpoint::from_static("http://localhost").connect_with_connector(connect).await.unwrap();
+        DevicePluginClient::new(channel)
+    }
+
+    fn stop(self) {
+        self.task.abort();
+    }
+}
+
+/// A plugin in the directory of a kubelet.
+struct Plugin {
+    devices: Arc<Devices>,
+    ends: watch::Sender<bool>,
+    task: JoinHandle<Result<(), ServeError>>,
+}
+
+impl Plugin {
+    fn start(directory: &Path) -> Self {
+        let device = |id: &str, numa_node| Device { id: id.into(), is_healthy: true, numa_node };
+        let devices = Arc::new(Devices(watch::Sender::new(vec![device("a", Some(1)), device("b", None)])));
+        let (ends, has_ended) = watch::channel(false);
+        let (directory, resource) = (KubeletDirectory(directory.to_owned()), Arc::clone(&devices));
+        let task = tokio::spawn(async move { serve(&directory, resource, has_ended).await });
+        Self { devices, ends, task }
+    }
+
+    async fn end(self) {
+        self.ends.send(true).unwrap();
+        timeout(2 * SECOND, self.task).await.expect("it ends").unwrap().unwrap();
+    }
+}
+
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+#[tokio::test]
+async fn a_resource_is_registered_and_its_devices_are_watched() {
+    let directory = directory();
+    let mut kubelet = Kubelet::start(directory.path(), 0);
+    let plugin = Plugin::start(directory.path());
+    let request = kubelet.registration().await;
+    assert_eq!((request.version.as_str(), request.resource_name.as_str()), ("v1beta1", "a.io/vf"));
+    assert_eq!(request.endpoint, "silkrail_a.io_vf.sock", "a file name");
+    let options = request.options.unwrap();
+    let mut client = kubelet.plugin(&request.endpoint).await;
+    assert_eq!(client.get_device_plugin_options(Empty {}).await.unwrap().into_inner(), options);
+    assert!(options.pre_start_required && options.get_preferred_allocation_available);
+    let mut lists = client.list_and_watch(Empty {}).await.unwrap().into_inner();
+    let list = lists.message().await.unwrap().unwrap().devices;
+    let facts: Vec<_> = list.iter().map(|device| (device.id.as_str(), device.health.as_str())).collect();
+    assert_eq!(facts, [("a", "Healthy"), ("b", "Healthy")]);
+    assert_eq!(list[0].topology.as_ref().unwrap().nodes[0].id, 1);
+    assert_eq!(list[1].topology, None);
+    plugin.devices.0.send_modify(|devices| devices[1].is_healthy = false);
+    let list = timeout(SECOND, lists.message()).await.unwrap().unwrap().unwrap().devices;
+    assert_eq!((list.len(), list[1].health.as_str()), (2, "Unhealthy"), "always all devices");
+    plugin.end().await;
+    assert!(!matches!(timeout(SECOND, lists.message()).await.unwrap(), Ok(Some(_))), "the stream ends");
+    let left: Vec<_> =
+        fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["kubelet.sock"]);
+}
+
+#[tokio::test]
+async fn calls_are_answered_and_errors_have_texts() {
+    let directory = directory();
+    let mut kubelet = Kubelet::start(directory.path(), 0);
+    let plugin = Plugin::start(directory.path());
+    let endpoint = kubelet.registration().await.endpoint;
+    let mut client = kubelet.plugin(&endpoint).await;
+    let ids = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>();
+    let container = ContainerPreferredAllocationRequest {
+        available_device_i_ds: ids(&["a", "b", "c"]),
+        must_include_device_i_ds: ids(&["b"]),
+        allocation_size: 2,
+    };
+    let request = PreferredAllocationRequest { container_requests: vec![container] };
+    let answer = client.get_preferred_allocation(request).await.unwrap().into_inner();
+    assert_eq!(answer.container_responses[0].device_i_ds, ["b", "c"]);
+    let containers = |lists: &[&[&str]]| AllocateRequest {
+        container_requests: lists
+            .iter()
+            .map(|list| ContainerAllocateRequest { devices_ids: ids(list) })
+            .collect(),
+    };
+    let answer = client.allocate(containers(&[&["a", "b"], &["c"]])).await.unwrap().into_inner();
+    let devices: Vec<_> =
+        answer.container_responses.iter().map(|answer| answer.envs["DEVICES"].as_str()).collect();
+    assert_eq!(devices, ["a,b", "c"]);
+    let error = client.allocate(containers(&[&["a"], &["gone"]])).await.unwrap_err();
+    assert_eq!((error.code(), error.message()), (Code::FailedPrecondition, "device gone does not exist"));
+    client.pre_start_container(PreStartContainerRequest { devices_ids: ids(&["a"]) }).await.unwrap();
+    let error =
+        client.pre_start_container(PreStartContainerRequest { devices_ids: ids(&["b"]) }).await.unwrap_err();
+    assert_eq!(error.message(), "not in the pod");
+    plugin.end().await;
+}
+
+#[tokio::test]
+async fn a_restarted_kubelet_gets_the_resource_at_once() {
+    let directory = directory();
+    let mut kubelet = Kubelet::start(directory.path(), 0);
+    let plugin = Plugin::start(directory.path());
+    kubelet.registration().await;
+    let open_files = || fs::read_dir("/proc/self/fd").unwrap().count();
+    let mut counts = Vec::new();
+    let mut times = Vec::new();
+    for _ in 0..20 {
+        kubelet.stop();
+        let start = Instant::now();
+        kubelet = Kubelet::start(directory.path(), 0);
+        let request = kubelet.registration().await;
+        times.push(start.elapsed());
+        let mut client = kubelet.plugin(&request.endpoint).await;
+        let mut lists = client.list_and_watch(Empty {}).await.unwrap().into_inner();
+        assert_eq!(lists.message().await.unwrap().unwrap().devices.len(), 2);
+        counts.push(open_files());
+    }
+    times.sort();
+    assert!(times[10] < Duration::from_millis(100), "{times:?}");
+    assert!(counts[19] <= counts[4] + 2, "{counts:?}");
+    assert!(kubelet.registrations.try_recv().is_err(), "registered once by each kubelet");
+    plugin.end().await;
+}
+
+#[tokio::test]
+async fn a_kubelet_that_is_not_there_is_waited_for() {
+    let root = directory();
+    let directory = root.path().join("kubelet/device-plugins");
+    let plugin = Plugin::start(&directory);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let mut kubelet = Kubelet::start(&directory, 3);
+    kubelet.registration().await;
+    // The directory is deleted with the kubelet's root, and created again.
+    kubelet.stop();
+    fs::remove_dir_all(root.path().join("kubelet")).unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let mut kubelet = Kubelet::start(&directory, 0);
+    kubelet.registration().await;
+    plugin.end().await;
+}
+
+#[tokio::test]
+async fn a_socket_that_was_deleted_is_created_again() {
+    let directory = directory();
+    let mut kubelet = Kubelet::start(directory.path(), 0);
+    let plugin = Plugin::start(directory.path());
+    let endpoint = kubelet.registration().await.endpoint;
+    fs::remove_file(directory.path().join(&endpoint)).unwrap();
+    kubelet.registration().await;
+    kubelet.plugin(&endpoint).await.get_device_plugin_options(Empty {}).await.unwrap();
+    plugin.end().await;
+}
+
+#[tokio::test]
+async fn during_an_update_the_socket_of_the_new_process_stays() {
+    let directory = directory();
+    let mut kubelet = Kubelet::start(directory.path(), 0);
+    let old = Plugin::start(directory.path());
+    let endpoint = kubelet.registration().await.endpoint;
+    old.task.abort();
+    let new = Plugin::start(directory.path());
+    kubelet.registration().await;
+    assert!(directory.path().join(&endpoint).exists());
+    new.end().await;
+    assert!(!directory.path().join(&endpoint).exists());
+}
