@@ -1,5 +1,7 @@
 //! A double of the kubelet, which speaks its API over its sockets, restarts, and deletes the sockets of plugins.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
+
 use std::{
     fs,
     path::{Path, PathBuf},
