@@ -33,7 +33,7 @@ impl DeviceReader<'_> {
 
     /// Reads a scalable function.
     pub(crate) fn scalable_function(&self, name: &AuxiliaryName) -> Result<Option<NodeDevice>, Error> {
-        let Some(card) = self.sysfs.pci_function_of(name)? else { return Ok(None) };
+        let Some(card) = self.sysfs.pf_of_scalable(name)? else { return Ok(None) };
         let function = Function::Auxiliary(name.clone());
         let number = self.sysfs.scalable_function_number(name)?.map(VfIndex);
         let device = self.function(&function, card, self.sysfs.links(&function)?, Some((card, number)))?;

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use identifiers::{LinkName, PciAddress};
+use identifiers::LinkName;
 
 use crate::{
     AuxiliaryName, Error, Function, Sysfs,
@@ -30,17 +30,6 @@ impl Sysfs {
     #[doc(alias = "sfnum")]
     pub fn scalable_function_number(&self, function: &AuxiliaryName) -> Result<Option<u32>, Error> {
         value(&self.dir(&Function::Auxiliary(function.clone())).join("sfnum"), NUMBER)
-    }
-
-    /// Returns the PCI function of an auxiliary device; `None` if there is none.
-    ///
-    /// # Errors
-    /// [`Error::Io`].
-    pub fn pci_function_of(&self, device: &AuxiliaryName) -> Result<Option<PciAddress>, Error> {
-        let directory = self.directory(&Function::Auxiliary(device.clone()))?;
-        let names =
-            directory.iter().flat_map(|path| path.ancestors().skip(1)).filter_map(|path| path.file_name());
-        Ok(names.filter_map(|name| name.to_str()?.parse().ok()).next())
     }
 
     /// Returns the real directory of a function, whose path contains the bridges above it; `None` if it is gone.
@@ -99,14 +88,13 @@ mod tests {
     use crate::test_fixture::SysfsFixture;
 
     #[test]
-    fn scalable_functions_have_a_function_and_a_number() {
+    fn scalable_functions_have_a_type_and_a_number() {
         let tree = SysfsFixture::mlx5();
         fs::create_dir_all(tree.sysfs.root().join("bus/auxiliary/devices/mlx5_core.rdma.0")).unwrap();
         let [function] = &tree.sysfs.scalable_functions().unwrap()[..] else {
             panic!("one scalable function")
         };
         assert_eq!((function.as_str(), function.device_type()), ("mlx5_core.sf.2", Some("sf")));
-        assert_eq!(tree.sysfs.pci_function_of(function).unwrap(), Some("0000:af:00.0".parse().unwrap()));
         assert_eq!(tree.sysfs.scalable_function_number(function).unwrap(), None);
         fs::write(tree.sysfs.dir(&Function::Auxiliary(function.clone())).join("sfnum"), "88\n").unwrap();
         assert_eq!(tree.sysfs.scalable_function_number(function).unwrap(), Some(88));

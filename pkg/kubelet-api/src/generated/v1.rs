@@ -45,9 +45,15 @@ pub struct AllocatableResourcesResponse {
 }
 /// Generated client implementations.
 pub mod pod_resources_lister_client {
-    #![allow(unused_variables, dead_code, missing_docs, clippy::wildcard_imports, clippy::let_unit_value)]
-    use tonic::codegen::http::Uri;
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
     use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
     /// Served by the kubelet, on pod-resources/kubelet.sock.
     #[derive(Debug, Clone)]
     pub struct PodResourcesListerClient<T> {
@@ -76,13 +82,14 @@ pub mod pod_resources_lister_client {
             F: tonic::service::Interceptor,
             T::ResponseBody: Default,
             T: tonic::codegen::Service<
-                    http::Request<tonic::body::Body>,
-                    Response = http::Response<
-                        <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
-                    >,
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
                 >,
-            <T as tonic::codegen::Service<http::Request<tonic::body::Body>>>::Error:
-                Into<StdError> + std::marker::Send + std::marker::Sync,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
         {
             PodResourcesListerClient::new(InterceptedService::new(inner, interceptor))
         }
@@ -120,38 +127,65 @@ pub mod pod_resources_lister_client {
         pub async fn list(
             &mut self,
             request: impl tonic::IntoRequest<super::ListPodResourcesRequest>,
-        ) -> std::result::Result<tonic::Response<super::ListPodResourcesResponse>, tonic::Status> {
+        ) -> std::result::Result<
+            tonic::Response<super::ListPodResourcesResponse>,
+            tonic::Status,
+        > {
             self.inner
                 .ready()
                 .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/v1.PodResourcesLister/List");
+            let path = http::uri::PathAndQuery::from_static(
+                "/v1.PodResourcesLister/List",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("v1.PodResourcesLister", "List"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("v1.PodResourcesLister", "List"));
             self.inner.unary(req, path, codec).await
         }
         /// Since Kubernetes 1.23.
         pub async fn get_allocatable_resources(
             &mut self,
             request: impl tonic::IntoRequest<super::AllocatableResourcesRequest>,
-        ) -> std::result::Result<tonic::Response<super::AllocatableResourcesResponse>, tonic::Status>
-        {
+        ) -> std::result::Result<
+            tonic::Response<super::AllocatableResourcesResponse>,
+            tonic::Status,
+        > {
             self.inner
                 .ready()
                 .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/v1.PodResourcesLister/GetAllocatableResources");
+            let path = http::uri::PathAndQuery::from_static(
+                "/v1.PodResourcesLister/GetAllocatableResources",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("v1.PodResourcesLister", "GetAllocatableResources"));
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("v1.PodResourcesLister", "GetAllocatableResources"),
+                );
             self.inner.unary(req, path, codec).await
         }
     }
 }
 /// Generated server implementations.
 pub mod pod_resources_lister_server {
-    #![allow(unused_variables, dead_code, missing_docs, clippy::wildcard_imports, clippy::let_unit_value)]
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
     use tonic::codegen::*;
     /// Generated trait containing gRPC methods that should be implemented for use with PodResourcesListerServer.
     #[async_trait]
@@ -159,12 +193,18 @@ pub mod pod_resources_lister_server {
         async fn list(
             &self,
             request: tonic::Request<super::ListPodResourcesRequest>,
-        ) -> std::result::Result<tonic::Response<super::ListPodResourcesResponse>, tonic::Status>;
+        ) -> std::result::Result<
+            tonic::Response<super::ListPodResourcesResponse>,
+            tonic::Status,
+        >;
         /// Since Kubernetes 1.23.
         async fn get_allocatable_resources(
             &self,
             request: tonic::Request<super::AllocatableResourcesRequest>,
-        ) -> std::result::Result<tonic::Response<super::AllocatableResourcesResponse>, tonic::Status>;
+        ) -> std::result::Result<
+            tonic::Response<super::AllocatableResourcesResponse>,
+            tonic::Status,
+        >;
     }
     /// Served by the kubelet, on pod-resources/kubelet.sock.
     #[derive(Debug)]
@@ -188,7 +228,10 @@ pub mod pod_resources_lister_server {
                 max_encoding_message_size: None,
             }
         }
-        pub fn with_interceptor<F>(inner: T, interceptor: F) -> InterceptedService<Self, F>
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
         where
             F: tonic::service::Interceptor,
         {
@@ -232,7 +275,10 @@ pub mod pod_resources_lister_server {
         type Response = http::Response<tonic::body::Body>;
         type Error = std::convert::Infallible;
         type Future = BoxFuture<Self::Response, Self::Error>;
-        fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<std::result::Result<(), Self::Error>> {
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
             Poll::Ready(Ok(()))
         }
         fn call(&mut self, req: http::Request<B>) -> Self::Future {
@@ -240,15 +286,23 @@ pub mod pod_resources_lister_server {
                 "/v1.PodResourcesLister/List" => {
                     #[allow(non_camel_case_types)]
                     struct ListSvc<T: PodResourcesLister>(pub Arc<T>);
-                    impl<T: PodResourcesLister> tonic::server::UnaryService<super::ListPodResourcesRequest> for ListSvc<T> {
+                    impl<
+                        T: PodResourcesLister,
+                    > tonic::server::UnaryService<super::ListPodResourcesRequest>
+                    for ListSvc<T> {
                         type Response = super::ListPodResourcesResponse;
-                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
                         fn call(
                             &mut self,
                             request: tonic::Request<super::ListPodResourcesRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as PodResourcesLister>::list(&inner, request).await };
+                            let fut = async move {
+                                <T as PodResourcesLister>::list(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -277,19 +331,26 @@ pub mod pod_resources_lister_server {
                 "/v1.PodResourcesLister/GetAllocatableResources" => {
                     #[allow(non_camel_case_types)]
                     struct GetAllocatableResourcesSvc<T: PodResourcesLister>(pub Arc<T>);
-                    impl<T: PodResourcesLister>
-                        tonic::server::UnaryService<super::AllocatableResourcesRequest>
-                        for GetAllocatableResourcesSvc<T>
-                    {
+                    impl<
+                        T: PodResourcesLister,
+                    > tonic::server::UnaryService<super::AllocatableResourcesRequest>
+                    for GetAllocatableResourcesSvc<T> {
                         type Response = super::AllocatableResourcesResponse;
-                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
                         fn call(
                             &mut self,
                             request: tonic::Request<super::AllocatableResourcesRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
-                                <T as PodResourcesLister>::get_allocatable_resources(&inner, request).await
+                                <T as PodResourcesLister>::get_allocatable_resources(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
                             };
                             Box::pin(fut)
                         }
@@ -316,13 +377,25 @@ pub mod pod_resources_lister_server {
                     };
                     Box::pin(fut)
                 }
-                _ => Box::pin(async move {
-                    let mut response = http::Response::new(tonic::body::Body::default());
-                    let headers = response.headers_mut();
-                    headers.insert(tonic::Status::GRPC_STATUS, (tonic::Code::Unimplemented as i32).into());
-                    headers.insert(http::header::CONTENT_TYPE, tonic::metadata::GRPC_CONTENT_TYPE);
-                    Ok(response)
-                }),
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
             }
         }
     }

@@ -57,7 +57,9 @@ pub struct NumaNode {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PreferredAllocationRequest {
     #[prost(message, repeated, tag = "1")]
-    pub container_requests: ::prost::alloc::vec::Vec<ContainerPreferredAllocationRequest>,
+    pub container_requests: ::prost::alloc::vec::Vec<
+        ContainerPreferredAllocationRequest,
+    >,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -65,7 +67,9 @@ pub struct ContainerPreferredAllocationRequest {
     #[prost(string, repeated, tag = "1")]
     pub available_device_i_ds: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(string, repeated, tag = "2")]
-    pub must_include_device_i_ds: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    pub must_include_device_i_ds: ::prost::alloc::vec::Vec<
+        ::prost::alloc::string::String,
+    >,
     #[prost(int32, tag = "3")]
     pub allocation_size: i32,
 }
@@ -73,7 +77,9 @@ pub struct ContainerPreferredAllocationRequest {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PreferredAllocationResponse {
     #[prost(message, repeated, tag = "1")]
-    pub container_responses: ::prost::alloc::vec::Vec<ContainerPreferredAllocationResponse>,
+    pub container_responses: ::prost::alloc::vec::Vec<
+        ContainerPreferredAllocationResponse,
+    >,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -103,14 +109,19 @@ pub struct AllocateResponse {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ContainerAllocateResponse {
     #[prost(map = "string, string", tag = "1")]
-    pub envs: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub envs: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     #[prost(message, repeated, tag = "2")]
     pub mounts: ::prost::alloc::vec::Vec<Mount>,
     #[prost(message, repeated, tag = "3")]
     pub devices: ::prost::alloc::vec::Vec<DeviceSpec>,
     #[prost(map = "string, string", tag = "4")]
-    pub annotations:
-        ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub annotations: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     /// Read by kubelets since 1.28.
     #[prost(message, repeated, tag = "5")]
     pub cdi_devices: ::prost::alloc::vec::Vec<CdiDevice>,
@@ -154,9 +165,15 @@ pub struct PreStartContainerRequest {
 pub struct PreStartContainerResponse {}
 /// Generated client implementations.
 pub mod registration_client {
-    #![allow(unused_variables, dead_code, missing_docs, clippy::wildcard_imports, clippy::let_unit_value)]
-    use tonic::codegen::http::Uri;
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
     use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
     /// Served by the kubelet, on kubelet.sock in its directory of device plugins.
     #[derive(Debug, Clone)]
     pub struct RegistrationClient<T> {
@@ -177,18 +194,22 @@ pub mod registration_client {
             let inner = tonic::client::Grpc::with_origin(inner, origin);
             Self { inner }
         }
-        pub fn with_interceptor<F>(inner: T, interceptor: F) -> RegistrationClient<InterceptedService<T, F>>
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> RegistrationClient<InterceptedService<T, F>>
         where
             F: tonic::service::Interceptor,
             T::ResponseBody: Default,
             T: tonic::codegen::Service<
-                    http::Request<tonic::body::Body>,
-                    Response = http::Response<
-                        <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
-                    >,
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
                 >,
-            <T as tonic::codegen::Service<http::Request<tonic::body::Body>>>::Error:
-                Into<StdError> + std::marker::Send + std::marker::Sync,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
         {
             RegistrationClient::new(InterceptedService::new(inner, interceptor))
         }
@@ -230,18 +251,31 @@ pub mod registration_client {
             self.inner
                 .ready()
                 .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/v1beta1.Registration/Register");
+            let path = http::uri::PathAndQuery::from_static(
+                "/v1beta1.Registration/Register",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("v1beta1.Registration", "Register"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("v1beta1.Registration", "Register"));
             self.inner.unary(req, path, codec).await
         }
     }
 }
 /// Generated server implementations.
 pub mod registration_server {
-    #![allow(unused_variables, dead_code, missing_docs, clippy::wildcard_imports, clippy::let_unit_value)]
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
     use tonic::codegen::*;
     /// Generated trait containing gRPC methods that should be implemented for use with RegistrationServer.
     #[async_trait]
@@ -273,7 +307,10 @@ pub mod registration_server {
                 max_encoding_message_size: None,
             }
         }
-        pub fn with_interceptor<F>(inner: T, interceptor: F) -> InterceptedService<Self, F>
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
         where
             F: tonic::service::Interceptor,
         {
@@ -317,7 +354,10 @@ pub mod registration_server {
         type Response = http::Response<tonic::body::Body>;
         type Error = std::convert::Infallible;
         type Future = BoxFuture<Self::Response, Self::Error>;
-        fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<std::result::Result<(), Self::Error>> {
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
             Poll::Ready(Ok(()))
         }
         fn call(&mut self, req: http::Request<B>) -> Self::Future {
@@ -325,12 +365,23 @@ pub mod registration_server {
                 "/v1beta1.Registration/Register" => {
                     #[allow(non_camel_case_types)]
                     struct RegisterSvc<T: Registration>(pub Arc<T>);
-                    impl<T: Registration> tonic::server::UnaryService<super::RegisterRequest> for RegisterSvc<T> {
+                    impl<
+                        T: Registration,
+                    > tonic::server::UnaryService<super::RegisterRequest>
+                    for RegisterSvc<T> {
                         type Response = super::Empty;
-                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::RegisterRequest>) -> Self::Future {
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RegisterRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as Registration>::register(&inner, request).await };
+                            let fut = async move {
+                                <T as Registration>::register(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -356,13 +407,25 @@ pub mod registration_server {
                     };
                     Box::pin(fut)
                 }
-                _ => Box::pin(async move {
-                    let mut response = http::Response::new(tonic::body::Body::default());
-                    let headers = response.headers_mut();
-                    headers.insert(tonic::Status::GRPC_STATUS, (tonic::Code::Unimplemented as i32).into());
-                    headers.insert(http::header::CONTENT_TYPE, tonic::metadata::GRPC_CONTENT_TYPE);
-                    Ok(response)
-                }),
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
             }
         }
     }
@@ -386,9 +449,15 @@ pub mod registration_server {
 }
 /// Generated client implementations.
 pub mod device_plugin_client {
-    #![allow(unused_variables, dead_code, missing_docs, clippy::wildcard_imports, clippy::let_unit_value)]
-    use tonic::codegen::http::Uri;
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
     use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
     /// Served by a device plugin, on a socket of its own in the same directory.
     #[derive(Debug, Clone)]
     pub struct DevicePluginClient<T> {
@@ -409,18 +478,22 @@ pub mod device_plugin_client {
             let inner = tonic::client::Grpc::with_origin(inner, origin);
             Self { inner }
         }
-        pub fn with_interceptor<F>(inner: T, interceptor: F) -> DevicePluginClient<InterceptedService<T, F>>
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> DevicePluginClient<InterceptedService<T, F>>
         where
             F: tonic::service::Interceptor,
             T::ResponseBody: Default,
             T: tonic::codegen::Service<
-                    http::Request<tonic::body::Body>,
-                    Response = http::Response<
-                        <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
-                    >,
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
                 >,
-            <T as tonic::codegen::Service<http::Request<tonic::body::Body>>>::Error:
-                Into<StdError> + std::marker::Send + std::marker::Sync,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
         {
             DevicePluginClient::new(InterceptedService::new(inner, interceptor))
         }
@@ -458,15 +531,27 @@ pub mod device_plugin_client {
         pub async fn get_device_plugin_options(
             &mut self,
             request: impl tonic::IntoRequest<super::Empty>,
-        ) -> std::result::Result<tonic::Response<super::DevicePluginOptions>, tonic::Status> {
+        ) -> std::result::Result<
+            tonic::Response<super::DevicePluginOptions>,
+            tonic::Status,
+        > {
             self.inner
                 .ready()
                 .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/v1beta1.DevicePlugin/GetDevicePluginOptions");
+            let path = http::uri::PathAndQuery::from_static(
+                "/v1beta1.DevicePlugin/GetDevicePluginOptions",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("v1beta1.DevicePlugin", "GetDevicePluginOptions"));
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("v1beta1.DevicePlugin", "GetDevicePluginOptions"),
+                );
             self.inner.unary(req, path, codec).await
         }
         /// Each message contains all devices of the resource.
@@ -480,62 +565,107 @@ pub mod device_plugin_client {
             self.inner
                 .ready()
                 .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/v1beta1.DevicePlugin/ListAndWatch");
+            let path = http::uri::PathAndQuery::from_static(
+                "/v1beta1.DevicePlugin/ListAndWatch",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("v1beta1.DevicePlugin", "ListAndWatch"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("v1beta1.DevicePlugin", "ListAndWatch"));
             self.inner.server_streaming(req, path, codec).await
         }
         pub async fn get_preferred_allocation(
             &mut self,
             request: impl tonic::IntoRequest<super::PreferredAllocationRequest>,
-        ) -> std::result::Result<tonic::Response<super::PreferredAllocationResponse>, tonic::Status> {
+        ) -> std::result::Result<
+            tonic::Response<super::PreferredAllocationResponse>,
+            tonic::Status,
+        > {
             self.inner
                 .ready()
                 .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/v1beta1.DevicePlugin/GetPreferredAllocation");
+            let path = http::uri::PathAndQuery::from_static(
+                "/v1beta1.DevicePlugin/GetPreferredAllocation",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("v1beta1.DevicePlugin", "GetPreferredAllocation"));
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("v1beta1.DevicePlugin", "GetPreferredAllocation"),
+                );
             self.inner.unary(req, path, codec).await
         }
         /// Called while a pod is admitted, before it has a network.
         pub async fn allocate(
             &mut self,
             request: impl tonic::IntoRequest<super::AllocateRequest>,
-        ) -> std::result::Result<tonic::Response<super::AllocateResponse>, tonic::Status> {
+        ) -> std::result::Result<
+            tonic::Response<super::AllocateResponse>,
+            tonic::Status,
+        > {
             self.inner
                 .ready()
                 .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/v1beta1.DevicePlugin/Allocate");
+            let path = http::uri::PathAndQuery::from_static(
+                "/v1beta1.DevicePlugin/Allocate",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("v1beta1.DevicePlugin", "Allocate"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("v1beta1.DevicePlugin", "Allocate"));
             self.inner.unary(req, path, codec).await
         }
         /// Called before each start of a container, after the pod has its network.
         pub async fn pre_start_container(
             &mut self,
             request: impl tonic::IntoRequest<super::PreStartContainerRequest>,
-        ) -> std::result::Result<tonic::Response<super::PreStartContainerResponse>, tonic::Status> {
+        ) -> std::result::Result<
+            tonic::Response<super::PreStartContainerResponse>,
+            tonic::Status,
+        > {
             self.inner
                 .ready()
                 .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/v1beta1.DevicePlugin/PreStartContainer");
+            let path = http::uri::PathAndQuery::from_static(
+                "/v1beta1.DevicePlugin/PreStartContainer",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("v1beta1.DevicePlugin", "PreStartContainer"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("v1beta1.DevicePlugin", "PreStartContainer"));
             self.inner.unary(req, path, codec).await
         }
     }
 }
 /// Generated server implementations.
 pub mod device_plugin_server {
-    #![allow(unused_variables, dead_code, missing_docs, clippy::wildcard_imports, clippy::let_unit_value)]
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
     use tonic::codegen::*;
     /// Generated trait containing gRPC methods that should be implemented for use with DevicePluginServer.
     #[async_trait]
@@ -543,31 +673,47 @@ pub mod device_plugin_server {
         async fn get_device_plugin_options(
             &self,
             request: tonic::Request<super::Empty>,
-        ) -> std::result::Result<tonic::Response<super::DevicePluginOptions>, tonic::Status>;
+        ) -> std::result::Result<
+            tonic::Response<super::DevicePluginOptions>,
+            tonic::Status,
+        >;
         /// Server streaming response type for the ListAndWatch method.
         type ListAndWatchStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<super::ListAndWatchResponse, tonic::Status>,
-            > + std::marker::Send
+            >
+            + std::marker::Send
             + 'static;
         /// Each message contains all devices of the resource.
         async fn list_and_watch(
             &self,
             request: tonic::Request<super::Empty>,
-        ) -> std::result::Result<tonic::Response<Self::ListAndWatchStream>, tonic::Status>;
+        ) -> std::result::Result<
+            tonic::Response<Self::ListAndWatchStream>,
+            tonic::Status,
+        >;
         async fn get_preferred_allocation(
             &self,
             request: tonic::Request<super::PreferredAllocationRequest>,
-        ) -> std::result::Result<tonic::Response<super::PreferredAllocationResponse>, tonic::Status>;
+        ) -> std::result::Result<
+            tonic::Response<super::PreferredAllocationResponse>,
+            tonic::Status,
+        >;
         /// Called while a pod is admitted, before it has a network.
         async fn allocate(
             &self,
             request: tonic::Request<super::AllocateRequest>,
-        ) -> std::result::Result<tonic::Response<super::AllocateResponse>, tonic::Status>;
+        ) -> std::result::Result<
+            tonic::Response<super::AllocateResponse>,
+            tonic::Status,
+        >;
         /// Called before each start of a container, after the pod has its network.
         async fn pre_start_container(
             &self,
             request: tonic::Request<super::PreStartContainerRequest>,
-        ) -> std::result::Result<tonic::Response<super::PreStartContainerResponse>, tonic::Status>;
+        ) -> std::result::Result<
+            tonic::Response<super::PreStartContainerResponse>,
+            tonic::Status,
+        >;
     }
     /// Served by a device plugin, on a socket of its own in the same directory.
     #[derive(Debug)]
@@ -591,7 +737,10 @@ pub mod device_plugin_server {
                 max_encoding_message_size: None,
             }
         }
-        pub fn with_interceptor<F>(inner: T, interceptor: F) -> InterceptedService<Self, F>
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
         where
             F: tonic::service::Interceptor,
         {
@@ -635,7 +784,10 @@ pub mod device_plugin_server {
         type Response = http::Response<tonic::body::Body>;
         type Error = std::convert::Infallible;
         type Future = BoxFuture<Self::Response, Self::Error>;
-        fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<std::result::Result<(), Self::Error>> {
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
             Poll::Ready(Ok(()))
         }
         fn call(&mut self, req: http::Request<B>) -> Self::Future {
@@ -643,13 +795,24 @@ pub mod device_plugin_server {
                 "/v1beta1.DevicePlugin/GetDevicePluginOptions" => {
                     #[allow(non_camel_case_types)]
                     struct GetDevicePluginOptionsSvc<T: DevicePlugin>(pub Arc<T>);
-                    impl<T: DevicePlugin> tonic::server::UnaryService<super::Empty> for GetDevicePluginOptionsSvc<T> {
+                    impl<T: DevicePlugin> tonic::server::UnaryService<super::Empty>
+                    for GetDevicePluginOptionsSvc<T> {
                         type Response = super::DevicePluginOptions;
-                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::Empty>) -> Self::Future {
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::Empty>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
-                                <T as DevicePlugin>::get_device_plugin_options(&inner, request).await
+                                <T as DevicePlugin>::get_device_plugin_options(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
                             };
                             Box::pin(fut)
                         }
@@ -679,14 +842,24 @@ pub mod device_plugin_server {
                 "/v1beta1.DevicePlugin/ListAndWatch" => {
                     #[allow(non_camel_case_types)]
                     struct ListAndWatchSvc<T: DevicePlugin>(pub Arc<T>);
-                    impl<T: DevicePlugin> tonic::server::ServerStreamingService<super::Empty> for ListAndWatchSvc<T> {
+                    impl<
+                        T: DevicePlugin,
+                    > tonic::server::ServerStreamingService<super::Empty>
+                    for ListAndWatchSvc<T> {
                         type Response = super::ListAndWatchResponse;
                         type ResponseStream = T::ListAndWatchStream;
-                        type Future = BoxFuture<tonic::Response<Self::ResponseStream>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::Empty>) -> Self::Future {
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::Empty>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut =
-                                async move { <T as DevicePlugin>::list_and_watch(&inner, request).await };
+                            let fut = async move {
+                                <T as DevicePlugin>::list_and_watch(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -715,18 +888,26 @@ pub mod device_plugin_server {
                 "/v1beta1.DevicePlugin/GetPreferredAllocation" => {
                     #[allow(non_camel_case_types)]
                     struct GetPreferredAllocationSvc<T: DevicePlugin>(pub Arc<T>);
-                    impl<T: DevicePlugin> tonic::server::UnaryService<super::PreferredAllocationRequest>
-                        for GetPreferredAllocationSvc<T>
-                    {
+                    impl<
+                        T: DevicePlugin,
+                    > tonic::server::UnaryService<super::PreferredAllocationRequest>
+                    for GetPreferredAllocationSvc<T> {
                         type Response = super::PreferredAllocationResponse;
-                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
                         fn call(
                             &mut self,
                             request: tonic::Request<super::PreferredAllocationRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
-                                <T as DevicePlugin>::get_preferred_allocation(&inner, request).await
+                                <T as DevicePlugin>::get_preferred_allocation(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
                             };
                             Box::pin(fut)
                         }
@@ -756,12 +937,23 @@ pub mod device_plugin_server {
                 "/v1beta1.DevicePlugin/Allocate" => {
                     #[allow(non_camel_case_types)]
                     struct AllocateSvc<T: DevicePlugin>(pub Arc<T>);
-                    impl<T: DevicePlugin> tonic::server::UnaryService<super::AllocateRequest> for AllocateSvc<T> {
+                    impl<
+                        T: DevicePlugin,
+                    > tonic::server::UnaryService<super::AllocateRequest>
+                    for AllocateSvc<T> {
                         type Response = super::AllocateResponse;
-                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::AllocateRequest>) -> Self::Future {
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AllocateRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as DevicePlugin>::allocate(&inner, request).await };
+                            let fut = async move {
+                                <T as DevicePlugin>::allocate(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -790,18 +982,23 @@ pub mod device_plugin_server {
                 "/v1beta1.DevicePlugin/PreStartContainer" => {
                     #[allow(non_camel_case_types)]
                     struct PreStartContainerSvc<T: DevicePlugin>(pub Arc<T>);
-                    impl<T: DevicePlugin> tonic::server::UnaryService<super::PreStartContainerRequest>
-                        for PreStartContainerSvc<T>
-                    {
+                    impl<
+                        T: DevicePlugin,
+                    > tonic::server::UnaryService<super::PreStartContainerRequest>
+                    for PreStartContainerSvc<T> {
                         type Response = super::PreStartContainerResponse;
-                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
                         fn call(
                             &mut self,
                             request: tonic::Request<super::PreStartContainerRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
-                                <T as DevicePlugin>::pre_start_container(&inner, request).await
+                                <T as DevicePlugin>::pre_start_container(&inner, request)
+                                    .await
                             };
                             Box::pin(fut)
                         }
@@ -828,13 +1025,25 @@ pub mod device_plugin_server {
                     };
                     Box::pin(fut)
                 }
-                _ => Box::pin(async move {
-                    let mut response = http::Response::new(tonic::body::Body::default());
-                    let headers = response.headers_mut();
-                    headers.insert(tonic::Status::GRPC_STATUS, (tonic::Code::Unimplemented as i32).into());
-                    headers.insert(http::header::CONTENT_TYPE, tonic::metadata::GRPC_CONTENT_TYPE);
-                    Ok(response)
-                }),
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
             }
         }
     }
