@@ -246,7 +246,7 @@ mod tests {
             "{error}"
         );
         let without = NodeDevice { char_devices: Vec::new(), ..device(0) };
-        let error = nodes.answer(&spec, false, &[without.clone()]).unwrap_err().to_string();
+        let error = nodes.answer(&spec, false, std::slice::from_ref(&without)).unwrap_err().to_string();
         assert_eq!(error, "device 0000:af:00.2 of a.io/vf-a has no uverbs device: load ib_uverbs");
         let without = NodeDevice { rdma: Vec::new(), ..without };
         let error = nodes.answer(&spec, false, &[without]).unwrap_err().to_string();

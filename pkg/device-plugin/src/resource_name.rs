@@ -108,11 +108,14 @@ mod tests {
         assert_eq!(name.file_name(), "silkrail_spidernet.io_mellanox-rdma_1.a.sock");
     }
 
+    /// A text, its error, and the part that the error contains.
+    type Case<'a> = (&'a str, fn(String) -> InvalidResourceName, &'a str);
+
     #[test]
     fn names_that_the_kubelet_refuses_are_refused() {
         use InvalidResourceName::{Domain, Name, Reserved, Shape};
         let long = "a".repeat(64);
-        let cases: [(&str, fn(String) -> InvalidResourceName, &str); 14] = [
+        let cases: [Case<'_>; 14] = [
             ("rdma", Shape, "rdma"),
             ("a/b/c", Shape, "a/b/c"),
             ("/x", Domain, ""),

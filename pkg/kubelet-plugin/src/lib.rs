@@ -1,6 +1,6 @@
 //! Device plugins of the kubelet.
 //!
-//! [`serve`] serves one resource on a socket in the kubelet's directory, and registers it. A kubelet that starts deletes all
+//! [`serve()`] serves one resource on a socket in the kubelet's directory, and registers it. A kubelet that starts deletes all
 //! sockets in its directory and knows no resources. So the directory is watched by inotify, and the resource is served and
 //! registered again as soon as the kubelet listens.
 

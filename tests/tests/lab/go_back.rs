@@ -36,7 +36,7 @@ fn way_back_gc_does_not_change_a_vf_that_sriov_cni_has_attached_since() {
     let info = machine.vf_info(&vf);
     gc(&machine);
     assert!(second.link("net1").is_some(), "the link is in the pod");
-    assert_eq!(rdma_devices(&second), [returned.rdma.clone()]);
+    assert_eq!(rdma_devices(&second), std::slice::from_ref(&returned.rdma));
     assert_eq!(machine.vf_info(&vf), info);
     go.del();
     drop(second);

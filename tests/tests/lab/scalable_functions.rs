@@ -26,7 +26,7 @@ fn a_scalable_function_moves_with_its_rdma_device_and_returns() {
     let net1 = pod.link("net1").unwrap();
     assert_eq!((&net1["parentdev"], &net1["mtu"]), (&json!(sf.name), &json!(1400)));
     assert_eq!(pod.addresses("net1"), ["172.81.0.100/16"]);
-    assert_eq!(rdma_devices(&pod), [rdma.clone()]);
+    assert_eq!(rdma_devices(&pod), std::slice::from_ref(&rdma));
     call.with("prevResult", &result).check().done();
     call.del().done();
     drop(pod);
@@ -47,7 +47,7 @@ fn case_068_the_rdma_device_of_an_auxiliary_device_is_moved() {
         let conf = json!({"deviceID": device, "prevResult": result});
         let rdma = machine.plugin("rdma", &conf).pod(&pod);
         rdma.add().ok();
-        assert_eq!(rdma_devices(&pod), [rdma_device.clone()]);
+        assert_eq!(rdma_devices(&pod), std::slice::from_ref(&rdma_device));
         rdma.check().done();
         rdma.del().done();
     }
