@@ -45,6 +45,8 @@ pub struct NodeDevice {
     pub acpi_index: Option<u32>,
     /// The default partition of the first port.
     pub pkey: Option<Pkey>,
+    /// The state of its port, or of that of its PF; `None` if it is unknown.
+    pub port: Option<PortState>,
     /// Whether the node's default route uses one of its links.
     pub has_default_route: bool,
 }
@@ -56,6 +58,15 @@ pub struct PhysicalFunction {
     pub pci: PciAddress,
     /// Its link.
     pub link: Option<LinkName>,
+}
+
+/// The state of a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortState {
+    /// The link or the RDMA device that reports it.
+    pub name: String,
+    /// Whether it can carry traffic.
+    pub is_up: bool,
 }
 
 /// The link layer of a device.
@@ -137,6 +148,7 @@ pub(crate) mod fixture {
             auxiliary_type: None,
             acpi_index: None,
             pkey: None,
+            port: None,
             has_default_route: false,
         }
     }

@@ -5,11 +5,14 @@ use std::collections::BTreeSet;
 use identifiers::{LinkName, PciAddress, VfIndex};
 use sysfs::{AuxiliaryName, Error, Function, Sysfs};
 
-use crate::{LinkType, NodeDevice, PciPath, PhysicalFunction};
+use crate::{LinkType, NodeDevice, PciPath, PhysicalFunction, PortState};
 
 /// `ARPHRD_ETHER` and `ARPHRD_INFINIBAND` of `linux/if_arp.h`.
 const ETHERNET: u32 = 1;
 const INFINIBAND: u32 = 32;
+
+/// `IB_PORT_ACTIVE` of `enum ib_port_state`.
+const RDMA_ACTIVE: u32 = 4;
 
 /// Reads one device after the other.
 pub(crate) struct DeviceReader<'a> {
@@ -28,7 +31,8 @@ impl DeviceReader<'_> {
             None => self.pf_link(pci)?.into_iter().collect(),
         };
         let device = self.function(&pci.into(), pci, links, pf.map(|pci| (pci, index)))?;
-        Ok(NodeDevice { num_vfs: self.sysfs.num_vfs(pci)?, ..device })
+        let port = self.port(pf.unwrap_or(pci))?;
+        Ok(NodeDevice { num_vfs: self.sysfs.num_vfs(pci)?, port, ..device })
     }
 
     /// Reads a scalable function.
@@ -37,7 +41,8 @@ impl DeviceReader<'_> {
         let function = Function::Auxiliary(name.clone());
         let number = self.sysfs.scalable_function_number(name)?.map(VfIndex);
         let device = self.function(&function, card, self.sysfs.links(&function)?, Some((card, number)))?;
-        Ok(Some(NodeDevice { auxiliary_type: name.device_type().map(str::to_owned), ..device }))
+        let port = self.port(card)?;
+        Ok(Some(NodeDevice { auxiliary_type: name.device_type().map(str::to_owned), port, ..device }))
     }
 
     /// Reads a software RDMA device.
@@ -63,6 +68,7 @@ impl DeviceReader<'_> {
             auxiliary_type: None,
             acpi_index: None,
             pkey: None,
+            port: None,
         })
     }
 
@@ -103,8 +109,22 @@ impl DeviceReader<'_> {
             path: sysfs.directory(function)?.and_then(|path| PciPath::of(&path)),
             auxiliary_type: None,
             acpi_index: sysfs.acpi_index(function)?,
+            port: None,
             pkey: pkey.and_then(|text| text.parse().ok()),
         })
+    }
+
+    /// Returns the state of a PF's port: that of its RDMA device, or else that of its link. VFs share it.
+    fn port(&self, pf: PciAddress) -> Result<Option<PortState>, Error> {
+        if let [device, ..] = &self.sysfs.rdma_devices(&pf.into())?[..]
+            && let Some(state) = self.sysfs.rdma_port_state(device, 1)?
+        {
+            return Ok(Some(PortState { name: device.clone(), is_up: state == RDMA_ACTIVE }));
+        }
+        let Some(link) = self.pf_link(pf)? else { return Ok(None) };
+        let state = self.sysfs.operational_state(&link)?;
+        let is_up = state.filter(|state| state != "unknown").map(|state| state == "up");
+        Ok(is_up.map(|is_up| PortState { name: link.to_string(), is_up }))
     }
 
     fn pf_link(&self, pci: PciAddress) -> Result<Option<LinkName>, Error> {

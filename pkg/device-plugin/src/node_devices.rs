@@ -3,13 +3,18 @@
 use std::collections::BTreeSet;
 
 use identifiers::LinkName;
-use sysfs::{Error, Sysfs};
+use sysfs::{Error, Function, Sysfs};
 
-use crate::{NodeDevice, discovery::DeviceReader};
+use crate::{NodeDevice, PciPath, discovery::DeviceReader};
 
-/// The devices of a node: network functions, scalable functions and software RDMA devices, in this order, each sorted.
+/// The devices of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NodeDevices(pub Vec<NodeDevice>);
+pub struct NodeDevices {
+    /// Network functions, scalable functions and software RDMA devices, in this order, each sorted.
+    pub devices: Vec<NodeDevice>,
+    /// Where the GPUs are.
+    pub gpus: Vec<PciPath>,
+}
 
 impl NodeDevices {
     /// Reads the devices. A device that disappears meanwhile is not contained.
@@ -28,7 +33,29 @@ impl NodeDevices {
         for rdma in sysfs.virtual_rdma_devices()? {
             devices.extend(if_present(reader.software_device(rdma).map(Some))?);
         }
-        Ok(Self(devices))
+        let mut gpus = Vec::new();
+        for gpu in sysfs.gpus()? {
+            gpus.extend(sysfs.directory(&gpu.into())?.and_then(|path| PciPath::of(&path)));
+        }
+        Ok(Self { devices, gpus })
+    }
+
+    /// Reads one device by its ID; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// [`Error`] if its files cannot be read.
+    pub fn find(sysfs: &Sysfs, id: &str) -> Result<Option<NodeDevice>, Error> {
+        let reader = DeviceReader { sysfs, default_routes: &BTreeSet::new() };
+        let function: Option<Function> = id.parse().ok();
+        if sysfs.virtual_rdma_devices()?.iter().any(|device| device == id) {
+            return if_present(reader.software_device(id.to_owned()).map(Some));
+        }
+        match function {
+            Some(function) if !sysfs.has(&function)? => Ok(None),
+            Some(Function::Pci(pci)) => if_present(reader.network_function(pci).map(Some)),
+            Some(Function::Auxiliary(name)) => if_present(reader.scalable_function(&name)),
+            None => Ok(None),
+        }
     }
 }
 

@@ -38,7 +38,7 @@ impl ResourceDevices {
         for spec in specs {
             assigned.devices.insert(spec.name.clone(), Vec::new());
         }
-        for device in &devices.0 {
+        for device in &devices.devices {
             assigned.assign_device(specs, device);
         }
         assigned
@@ -132,7 +132,10 @@ mod tests {
     fn assign(devices: &[NodeDevice]) -> ResourceDevices {
         let config = Config::parse(FILE).unwrap();
         assert_eq!(config.findings, []);
-        ResourceDevices::assign(&config.resources, &NodeDevices(devices.to_vec()))
+        ResourceDevices::assign(
+            &config.resources,
+            &NodeDevices { devices: devices.to_vec(), gpus: Vec::new() },
+        )
     }
 
     fn ids(assigned: &ResourceDevices, name: &str) -> Vec<String> {

@@ -21,6 +21,7 @@ impl Tree {
         tree.symlink("../0000:af:00.2", "D/0000:af:00.0/virtfn0");
         tree.symlink("../0000:af:00.0", "D/0000:af:00.2/physfn");
         tree.rdma("D/0000:af:00.0", "mlx5_bond_0", "0");
+        tree.file("class/infiniband/mlx5_bond_0/ports/1/state", "4: ACTIVE\n");
         tree.file("D/0000:af:00.2/infiniband_verbs/uverbs3/ibdev", "mlx5_2\n");
         tree.dir("D/0000:af:00.2/infiniband");
         tree.scalable_function();
@@ -61,6 +62,7 @@ impl Tree {
 
     fn link(&self, pci: &str, name: &str, hardware: &str) {
         self.file(&format!("D/{pci}/net/{name}/type"), &format!("{hardware}\n"));
+        self.file(&format!("D/{pci}/net/{name}/operstate"), "down\n");
         let target = format!("../../devices/pci0000:ae/0000:ae:00.0/{pci}/net/{name}");
         self.symlink(&target, &format!("class/net/{name}"));
     }
@@ -98,7 +100,7 @@ impl Tree {
 
     fn read(&self, default_route: &str) -> Vec<NodeDevice> {
         let routes = [default_route.parse().unwrap()].into();
-        NodeDevices::read(&Sysfs::at(self.0.path()), &routes).unwrap().0
+        NodeDevices::read(&Sysfs::at(self.0.path()), &routes).unwrap().devices
     }
 }
 
@@ -128,7 +130,48 @@ fn all_devices_are_listed_with_their_facts() {
         (software.char_devices.as_slice(), software.link_type),
         (&["uverbs7".to_owned()][..], Some(LinkType::Ethernet))
     );
+    let ports: Vec<_> = devices
+        .iter()
+        .map(|device| device.port.as_ref().map(|port| (port.name.as_str(), port.is_up)))
+        .collect();
+    let (bond, down) = (Some(("mlx5_bond_0", true)), Some(("p1", false)));
+    assert_eq!(ports, [bond, down, bond, down, None], "a VF has the port of its PF");
     assert!(!software.has_default_route && software.path.is_none());
+}
+
+#[test]
+fn a_device_is_found_by_its_id() {
+    let tree = Tree::new();
+    let sysfs = Sysfs::at(tree.0.path());
+    for device in tree.read("p7") {
+        let found = NodeDevices::find(&sysfs, &device.id).unwrap();
+        assert_eq!(found, Some(device));
+    }
+    for id in ["0000:af:00.7", "mlx5_core.sf.5", "rxe1", "0", "../x"] {
+        assert_eq!(NodeDevices::find(&sysfs, id).unwrap(), None, "{id}");
+    }
+}
+
+#[test]
+fn gpus_are_found_by_their_class() {
+    let tree = Tree::new();
+    let gpus = [
+        ("0000:b0:00.0", "0x030200", "0x10de", true),
+        ("0000:b1:00.0", "0x030000", "0x1002", true),
+        ("0000:b2:00.0", "0x120000", "0x1da3", true),
+        ("0000:b3:00.0", "0x030000", "0x1a03", false), // of a management controller
+        ("0000:b4:00.0", "0x010802", "0x10de", false),
+    ];
+    for (pci, class, vendor, _) in gpus {
+        tree.function(pci, "nvidia", "0");
+        tree.file(&format!("D/{pci}/class"), &format!("{class}\n"));
+        tree.file(&format!("D/{pci}/vendor"), &format!("{vendor}\n"));
+    }
+    let devices = NodeDevices::read(&Sysfs::at(tree.0.path()), &[].into()).unwrap();
+    let found: Vec<_> = devices.gpus.iter().map(ToString::to_string).collect();
+    let expected = gpus.into_iter().filter(|(.., is_gpu)| *is_gpu);
+    let expected: Vec<_> = expected.map(|(pci, ..)| format!("pci0000:ae/0000:ae:00.0/{pci}")).collect();
+    assert_eq!(found, expected);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use identifiers::LinkName;
+use identifiers::{LinkName, PciAddress};
 
 use crate::{
     AuxiliaryName, Error, Function, Sysfs,
@@ -10,6 +10,13 @@ use crate::{
 };
 
 const NUMBER: &str = "a number";
+
+/// Base classes of PCI devices.
+const DISPLAY: &str = "0x03";
+const ACCELERATOR: &str = "0x12";
+
+/// ASPEED and Matrox: the display controllers of servers' management controllers.
+const MANAGEMENT_VENDORS: [&str; 2] = ["0x1a03", "0x102b"];
 
 impl Sysfs {
     /// Returns the auxiliary devices that are scalable functions, such as `mlx5_core.sf.2`, sorted. Others are parts of a
@@ -30,6 +37,25 @@ impl Sysfs {
     #[doc(alias = "sfnum")]
     pub fn scalable_function_number(&self, function: &AuxiliaryName) -> Result<Option<u32>, Error> {
         value(&self.dir(&Function::Auxiliary(function.clone())).join("sfnum"), NUMBER)
+    }
+
+    /// Returns the GPUs and other accelerators, sorted: display controllers, except those of management controllers, and
+    /// processing accelerators.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Malformed`].
+    pub fn gpus(&self) -> Result<Vec<PciAddress>, Error> {
+        let path = self.root().join("bus/pci/devices");
+        let mut gpus = Vec::new();
+        for name in names(&path)? {
+            let class = text(&path.join(&name).join("class"))?.unwrap_or_default();
+            let vendor = text(&path.join(&name).join("vendor"))?.unwrap_or_default();
+            let is_gpu = class.starts_with(DISPLAY) && !MANAGEMENT_VENDORS.contains(&vendor.as_str());
+            if is_gpu || class.starts_with(ACCELERATOR) {
+                gpus.push(parsed(&path, name, "a PCI address")?);
+            }
+        }
+        Ok(gpus)
     }
 
     /// Returns the real directory of a function, whose path contains the bridges above it; `None` if it is gone.
@@ -59,6 +85,27 @@ impl Sysfs {
     /// [`Error::Io`], [`Error::Malformed`].
     pub fn hardware_type(&self, link: &LinkName) -> Result<Option<u32>, Error> {
         value(&self.root().join("class/net").join(link.as_str()).join("type"), NUMBER)
+    }
+
+    /// Returns the operational state of a link (RFC 2863): `up`, `down`, `unknown` and others.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    #[doc(alias = "operstate")]
+    pub fn operational_state(&self, link: &LinkName) -> Result<Option<String>, Error> {
+        text(&self.root().join("class/net").join(link.as_str()).join("operstate"))
+    }
+
+    /// Returns the state of a port of an RDMA device that is visible here, as `enum ib_port_state`: 1 is down, 4 active. `None`
+    /// if it has no such port.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Malformed`]; [`Error::NotFound`] if `device` is not a valid name.
+    pub fn rdma_port_state(&self, device: &str, port: u32) -> Result<Option<u32>, Error> {
+        let path = self.rdma_dir(device)?.join(format!("ports/{port}/state"));
+        // "4: ACTIVE"
+        let number = text(&path)?.map(|text| text.split(':').next().unwrap_or_default().to_owned());
+        number.map(|number| parsed(&path, number, NUMBER)).transpose()
     }
 
     /// Returns the default partition key of a port of an RDMA device that is visible here, such as `0xffff`.
@@ -119,6 +166,11 @@ mod tests {
         tree.file("class/net/ens6f0np0/type", "1\n");
         tree.file("bus/pci/devices/0000:af:00.0/acpi_index", "3\n");
         tree.file("class/infiniband/mlx5_0/ports/1/pkeys/0", "0xffff\n");
+        tree.file("class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+        tree.file("class/net/ens6f0np0/operstate", "lowerlayerdown\n");
+        assert_eq!(tree.sysfs.rdma_port_state("mlx5_0", 1).unwrap(), Some(4));
+        assert_eq!(tree.sysfs.rdma_port_state("mlx5_0", 2).unwrap(), None);
+        assert_eq!(tree.sysfs.operational_state(&link).unwrap().as_deref(), Some("lowerlayerdown"));
         assert_eq!(
             (tree.sysfs.acpi_index(&pf).unwrap(), tree.sysfs.hardware_type(&link).unwrap()),
             (Some(3), Some(1))

@@ -1,0 +1,221 @@
+//! Whether a device can be given to a container.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    time::{Duration, Instant},
+};
+
+use crate::{NodeDevice, PortState};
+
+/// Why a device cannot be given to a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UnhealthyReason {
+    /// It is not bound to a driver.
+    NoDriver,
+    /// It had an RDMA device, or the resource requires one.
+    NoRdma,
+    /// Its port, or that of its PF, is down.
+    PortDown {
+        /// The link or the RDMA device of the port.
+        port: String,
+    },
+}
+
+/// Returns why a device cannot be given to a container; `None` if it can.
+pub fn reason(device: &NodeDevice, requires_rdma: bool) -> Option<UnhealthyReason> {
+    if device.function.is_some() && device.driver.is_none() {
+        return Some(UnhealthyReason::NoDriver);
+    }
+    if requires_rdma && !device.is_rdma() {
+        return Some(UnhealthyReason::NoRdma);
+    }
+    match &device.port {
+        Some(PortState { name, is_up: false }) => Some(UnhealthyReason::PortDown { port: name.clone() }),
+        _ => None,
+    }
+}
+
+/// The health of devices over time. A device that was unhealthy becomes healthy again only after it has had no reason for a
+/// while, so that a flapping port does not give pods a device again and again.
+#[derive(Debug)]
+pub struct HealthHistory {
+    hold: Duration,
+    devices: BTreeMap<String, DeviceHealth>,
+}
+
+/// The health of a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct DeviceHealth {
+    /// Why it is unhealthy, or was before `well_since`.
+    reason: Option<UnhealthyReason>,
+    /// Since when there is no reason any more.
+    well_since: Option<Instant>,
+}
+
+/// A change of a device's health.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HealthChange {
+    /// The device.
+    pub id: String,
+    /// Why it is unhealthy now; `None` if it is healthy.
+    pub reason: Option<UnhealthyReason>,
+}
+
+impl HealthHistory {
+    /// Creates an empty history; devices are healthy again `hold` after the last reason.
+    pub fn new(hold: Duration) -> Self {
+        Self { hold, devices: BTreeMap::new() }
+    }
+
+    /// Notes the reasons of all devices at a time. Returns the devices whose health has changed. A new device is healthy if it
+    /// has no reason.
+    pub fn update(
+        &mut self,
+        now: Instant,
+        reasons: impl IntoIterator<Item = (String, Option<UnhealthyReason>)>,
+    ) -> Vec<HealthChange> {
+        let mut before = std::mem::take(&mut self.devices);
+        let mut changes = Vec::new();
+        for (id, reason) in reasons {
+            let former = before.remove(&id);
+            let former_reason = former.as_ref().and_then(|health| health.reason.clone());
+            let health = self.next(now, former, reason);
+            if health.reason != former_reason {
+                changes.push(HealthChange { id: id.clone(), reason: health.reason.clone() });
+            }
+            self.devices.insert(id, health);
+        }
+        changes
+    }
+
+    fn next(
+        &self,
+        now: Instant,
+        former: Option<DeviceHealth>,
+        reason: Option<UnhealthyReason>,
+    ) -> DeviceHealth {
+        let healthy = DeviceHealth { reason: None, well_since: None };
+        match (reason, former) {
+            (Some(reason), _) => DeviceHealth { reason: Some(reason), well_since: None },
+            (None, Some(DeviceHealth { reason: Some(last), well_since })) => {
+                let since = well_since.unwrap_or(now);
+                let is_over = now.duration_since(since) >= self.hold;
+                if is_over { healthy } else { DeviceHealth { reason: Some(last), well_since: Some(since) } }
+            }
+            (None, _) => healthy,
+        }
+    }
+
+    /// Returns whether a device is healthy. An unknown one is not.
+    pub fn is_healthy(&self, id: &str) -> bool {
+        self.devices.get(id).is_some_and(|health| health.reason.is_none())
+    }
+
+    /// Returns why a device is unhealthy.
+    pub fn reason(&self, id: &str) -> Option<&UnhealthyReason> {
+        self.devices.get(id)?.reason.as_ref()
+    }
+
+    /// Returns when a device may become healthy again, if no reason appears.
+    pub fn next_change(&self) -> Option<Instant> {
+        self.devices.values().filter_map(|health| Some(health.well_since? + self.hold)).min()
+    }
+}
+
+impl fmt::Display for UnhealthyReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoDriver => f.write_str("it is not bound to a driver"),
+            Self::NoRdma => {
+                f.write_str("it has no RDMA device: its driver has removed it, or does not create one")
+            }
+            Self::PortDown { port } => write!(f, "the port of {port} is down"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::fixture::vf;
+
+    const HOLD: Duration = Duration::from_secs(5);
+
+    fn down() -> Option<UnhealthyReason> {
+        Some(UnhealthyReason::PortDown { port: "p0".into() })
+    }
+
+    struct Timeline {
+        history: HealthHistory,
+        start: Instant,
+    }
+
+    impl Timeline {
+        fn new() -> Self {
+            Self { history: HealthHistory::new(HOLD), start: Instant::now() }
+        }
+
+        /// Notes the reason of the device at a time in milliseconds. Returns whether it is healthy, and the number of changes.
+        fn at(&mut self, milliseconds: u64, reason: Option<UnhealthyReason>) -> (bool, usize) {
+            let now = self.start + Duration::from_millis(milliseconds);
+            let changes = self.history.update(now, [("a".to_owned(), reason)]);
+            (self.history.is_healthy("a"), changes.len())
+        }
+    }
+
+    #[test]
+    fn a_device_is_unhealthy_at_once_and_healthy_after_a_while() {
+        let mut line = Timeline::new();
+        assert_eq!(line.at(0, None), (true, 0), "a new device");
+        assert_eq!(line.at(1000, down()), (false, 1));
+        assert_eq!(line.at(2000, None), (false, 0));
+        assert_eq!(line.history.next_change(), Some(line.start + Duration::from_secs(7)));
+        assert_eq!(line.at(6999, None), (false, 0));
+        assert_eq!(line.history.reason("a"), down().as_ref());
+        assert_eq!(line.at(7000, None), (true, 1));
+        assert_eq!(line.history.next_change(), None);
+    }
+
+    #[test]
+    fn a_flapping_port_stays_unhealthy_without_further_changes() {
+        let mut line = Timeline::new();
+        line.at(0, None);
+        let changes: usize =
+            (1..100).map(|step| line.at(step * 100, if step % 2 == 1 { down() } else { None }).1).sum();
+        assert_eq!((changes, line.history.is_healthy("a")), (1, false));
+    }
+
+    #[test]
+    fn a_new_device_with_a_reason_is_unhealthy_and_a_removed_one_is_forgotten() {
+        let mut line = Timeline::new();
+        assert_eq!(line.at(0, Some(UnhealthyReason::NoDriver)), (false, 1));
+        assert_eq!(line.history.update(line.start + HOLD, []), []);
+        assert!(!line.history.is_healthy("a"));
+        assert_eq!(line.at(6000, None), (true, 0));
+    }
+
+    #[test]
+    fn another_reason_is_a_change() {
+        let mut line = Timeline::new();
+        line.at(0, down());
+        assert_eq!(line.at(1, Some(UnhealthyReason::NoRdma)), (false, 1));
+    }
+
+    #[test]
+    fn the_reasons_of_a_device() {
+        let healthy = NodeDevice { port: Some(PortState { name: "p0".into(), is_up: true }), ..vf("p0", 0) };
+        assert_eq!(reason(&healthy, true), None);
+        let in_pod = NodeDevice { rdma: Vec::new(), links: Vec::new(), ..healthy.clone() };
+        assert_eq!(reason(&in_pod, true), None, "a device of a running pod is healthy");
+        let unbound = NodeDevice { driver: None, ..healthy.clone() };
+        assert_eq!(reason(&unbound, true), Some(UnhealthyReason::NoDriver));
+        let without = NodeDevice { rdma: Vec::new(), char_devices: Vec::new(), ..healthy.clone() };
+        assert_eq!((reason(&without, true), reason(&without, false)), (Some(UnhealthyReason::NoRdma), None));
+        let port = NodeDevice { port: Some(PortState { name: "p0".into(), is_up: false }), ..healthy };
+        assert_eq!(reason(&port, false), down());
+        assert_eq!(down().unwrap().to_string(), "the port of p0 is down");
+        let software = NodeDevice { function: None, driver: None, port: None, ..vf("p0", 0) };
+        assert_eq!(reason(&software, true), None);
+    }
+}

@@ -1,0 +1,240 @@
+//! A resource with its devices, as the kubelet uses it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use kubelet_api::deviceplugin::ContainerAllocateResponse;
+use kubelet_plugin::{Device, DeviceList, Resource, ResourceError};
+use sysfs::Sysfs;
+use tokio::sync::watch;
+
+use crate::{
+    Allocation, NodeDevice, NodeDevices, PciPath, ResourceMode, ResourceSpec,
+    health::{self, HealthChange, HealthHistory},
+    preferred::{self, Candidate, PfPolicy},
+};
+
+/// The settings that all resources of a node share.
+#[derive(Debug, Clone)]
+pub struct PoolOptions {
+    /// Where devices are read.
+    pub sysfs: Sysfs,
+    /// The directory of device nodes, `/dev`.
+    pub dev: PathBuf,
+    /// Whether containers get `umadN` and `issmN`.
+    pub has_management: bool,
+    /// How the devices of a container are distributed over PFs.
+    pub policy: PfPolicy,
+    /// How long a device must be well before it is healthy again.
+    pub hold: Duration,
+}
+
+/// A resource with its devices.
+#[derive(Debug)]
+pub struct ResourcePool {
+    spec: ResourceSpec,
+    options: PoolOptions,
+    state: Mutex<PoolState>,
+    list: watch::Sender<DeviceList>,
+}
+
+#[derive(Debug)]
+struct PoolState {
+    devices: Vec<NodeDevice>,
+    gpus: Vec<PciPath>,
+    health: HealthHistory,
+    /// The device nodes that containers were given, by device.
+    allocated: BTreeMap<String, Vec<String>>,
+}
+
+/// The longest ID that the kubelet accepts.
+const MAX_ID: usize = 63;
+
+impl ResourcePool {
+    /// Creates a resource without devices.
+    pub fn new(spec: ResourceSpec, options: PoolOptions) -> Self {
+        let health = HealthHistory::new(options.hold);
+        let state = PoolState { devices: Vec::new(), gpus: Vec::new(), health, allocated: BTreeMap::new() };
+        Self { spec, options, state: Mutex::new(state), list: watch::Sender::new(Vec::new()) }
+    }
+
+    /// Returns its configuration.
+    pub fn spec(&self) -> &ResourceSpec {
+        &self.spec
+    }
+
+    /// Replaces the devices, at a time, and tells the kubelet if its list has changed. Returns the devices whose health has
+    /// changed.
+    pub fn update(&self, now: Instant, devices: &[NodeDevice], gpus: &[PciPath]) -> Vec<HealthChange> {
+        let mut state = self.state();
+        let devices = devices.iter().filter(|device| device.id.len() <= MAX_ID);
+        state.devices = devices.cloned().collect();
+        state.gpus = gpus.to_vec();
+        let requires_rdma = self.requires_rdma();
+        let reasons: Vec<_> = state
+            .devices
+            .iter()
+            .map(|device| (device.id.clone(), health::reason(device, requires_rdma)))
+            .collect();
+        let changes = state.health.update(now, reasons);
+        let list = self.device_list(&state);
+        drop(state);
+        self.list.send_if_modified(|present| {
+            let is_changed = *present != list;
+            *present = list;
+            is_changed
+        });
+        changes
+    }
+
+    /// Returns when a device may become healthy again.
+    pub fn next_change(&self) -> Option<Instant> {
+        self.state().health.next_change()
+    }
+
+    fn state(&self) -> MutexGuard<'_, PoolState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn requires_rdma(&self) -> bool {
+        self.spec.selectors.iter().all(|selector| selector.is_rdma)
+    }
+
+    fn device_list(&self, state: &PoolState) -> DeviceList {
+        let numa_node = |device: &NodeDevice| device.numa_node.filter(|_| self.spec.has_topology);
+        let mut list: DeviceList = match self.spec.mode {
+            ResourceMode::Exclusive(_) => {
+                let device = |device: &NodeDevice| Device {
+                    id: device.id.clone(),
+                    is_healthy: state.health.is_healthy(&device.id),
+                    numa_node: numa_node(device),
+                };
+                state.devices.iter().map(device).collect()
+            }
+            ResourceMode::Shared { .. } if state.devices.is_empty() => Vec::new(),
+            ResourceMode::Shared { slots } => {
+                let is_healthy = state.devices.iter().any(|device| state.health.is_healthy(&device.id));
+                let nodes: BTreeSet<_> = state.devices.iter().map(numa_node).collect();
+                // A container gets all devices, so it has a node only if they have the same.
+                let numa_node = nodes.first().copied().flatten().filter(|_| nodes.len() == 1);
+                (0..slots).map(|slot| Device { id: slot.to_string(), is_healthy, numa_node }).collect()
+            }
+        };
+        list.sort_by(|one, two| one.id.cmp(&two.id));
+        list
+    }
+
+    /// Reads the devices that a container gets for its IDs.
+    fn devices_of(&self, ids: &[String]) -> Result<Vec<NodeDevice>, ResourceError> {
+        let (mut devices, mut missing) = (Vec::new(), Vec::new());
+        let wanted: Vec<String> = match self.spec.mode {
+            ResourceMode::Exclusive(_) => ids.to_vec(),
+            ResourceMode::Shared { .. } => {
+                self.state().devices.iter().map(|device| device.id.clone()).collect()
+            }
+        };
+        for id in wanted {
+            match NodeDevices::find(&self.options.sysfs, &id)
+                .map_err(|error| ResourceError(error.to_string()))?
+            {
+                Some(device) => devices.push(device),
+                None => missing.push(id),
+            }
+        }
+        let is_exclusive = matches!(self.spec.mode, ResourceMode::Exclusive(_));
+        if devices.is_empty() || is_exclusive && !missing.is_empty() {
+            let what = if missing.is_empty() {
+                "it has no device".into()
+            } else {
+                format!("{} does not exist", missing.join(", "))
+            };
+            return Err(ResourceError(format!("{}: {what} on this node", self.spec.name)));
+        }
+        Ok(devices)
+    }
+
+    fn answer(
+        &self,
+        ids: &[String],
+        devices: &[NodeDevice],
+    ) -> Result<ContainerAllocateResponse, ResourceError> {
+        let Self { spec, options, .. } = self;
+        let allocation = Allocation { spec, dev: &options.dev, has_management: options.has_management };
+        allocation.answer(ids, devices).map_err(|error| ResourceError(error.to_string()))
+    }
+}
+
+impl Resource for ResourcePool {
+    fn name(&self) -> String {
+        self.spec.name.to_string()
+    }
+
+    fn socket_name(&self) -> String {
+        self.spec.name.file_name()
+    }
+
+    fn devices(&self) -> watch::Receiver<DeviceList> {
+        self.list.subscribe()
+    }
+
+    fn preferred(
+        &self,
+        available: &[String],
+        included: &[String],
+        size: usize,
+    ) -> Result<Option<Vec<String>>, ResourceError> {
+        if matches!(self.spec.mode, ResourceMode::Shared { .. }) {
+            return Ok(None);
+        }
+        let (available, included): (BTreeSet<_>, BTreeSet<_>) =
+            (available.iter().collect(), included.iter().cloned().collect());
+        let state = self.state();
+        let candidates: Vec<_> =
+            state.devices.iter().filter(|device| available.contains(&device.id)).map(candidate).collect();
+        let chosen = preferred::choose(&candidates, &included, size, self.options.policy, &state.gpus);
+        chosen.map(Some).map_err(|error| ResourceError(format!("{}: {error}", self.spec.name)))
+    }
+
+    fn allocate(&self, ids: &[String]) -> Result<ContainerAllocateResponse, ResourceError> {
+        let devices = self.devices_of(ids)?;
+        let answer = self.answer(ids, &devices)?;
+        let mut state = self.state();
+        for id in ids {
+            state.allocated.insert(id.clone(), nodes(&answer));
+        }
+        Ok(answer)
+    }
+
+    fn check(&self, ids: &[String]) -> Result<(), ResourceError> {
+        let devices = self.devices_of(ids)?;
+        let present = nodes(&self.answer(ids, &devices)?);
+        let state = self.state();
+        // A device that was allocated before this process started is not known.
+        let former = ids.iter().filter_map(|id| state.allocated.get(id)).find(|former| **former != present);
+        former.map_or(Ok(()), |former| {
+            let (former, present) = (former.join(" "), present.join(" "));
+            Err(ResourceError(format!(
+                "{}: the device nodes of {} are now {present}, and the container was given {former}: delete the pod",
+                self.spec.name,
+                ids.join(", ")
+            )))
+        })
+    }
+}
+
+fn nodes(answer: &ContainerAllocateResponse) -> Vec<String> {
+    answer.devices.iter().map(|device| device.host_path.clone()).collect()
+}
+
+fn candidate(device: &NodeDevice) -> Candidate {
+    let pf = device.own_or_pf().map_or_else(|| device.id.clone(), |pf| pf.pci.to_string());
+    let path = device.path.clone().unwrap_or_default();
+    Candidate { id: device.id.clone(), pf, numa_node: device.numa_node, path }
+}
+
+#[cfg(test)]
+mod tests;
