@@ -87,6 +87,11 @@ pub(crate) fn temporary(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
+/// Whether a file name is one under which new content is written.
+pub fn is_temporary(name: &str) -> bool {
+    name.starts_with('.') && name.ends_with(".new")
+}
+
 /// Creates a directory and its missing parents. Usually it exists, which one system call shows. If the path is not a
 /// directory, later operations on files in it fail.
 ///

@@ -13,7 +13,7 @@ mod error;
 mod lock;
 mod read;
 
-pub use create::{create, make_dir, replace};
+pub use create::{create, is_temporary, make_dir, replace};
 pub use durable::replace_durably;
 pub use error::Error;
 pub use lock::lock;

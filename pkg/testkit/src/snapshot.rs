@@ -30,8 +30,10 @@ const VOLATILE: [&str; 14] = [
     "message_age_timer",
 ];
 
-/// The settings of links, and those that apply to all. Some cannot be read.
-const SYSCTLS: &str = "cd /proc/sys/net && grep -s '' -r ipv4/conf ipv6/conf || true";
+/// The settings of links, and those that apply to all. Some cannot be read. The kernel changes two by itself: it sets the MTU of
+/// IPv6 with that of the link, and disables duplicate address detection on a link without ARP.
+const SYSCTLS: &str =
+    "cd /proc/sys/net && grep -s '' -r ipv4/conf ipv6/conf | grep -v -e /mtu: -e /accept_dad: || true";
 
 /// Links, addresses, routes, rules, sysctls and RDMA devices of a node and its pods, and the files of the state directory.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use saphyr_parser::{Event, Parser};
 
-use crate::InvalidYaml;
+use crate::error::InvalidYaml;
 
 /// Maximum number of keys and items of which the lines are kept.
 const MAX_LINES: usize = 100_000;

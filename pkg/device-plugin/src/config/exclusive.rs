@@ -1,12 +1,13 @@
 //! A resource of sriov-network-device-plugin: an item of `resourceList`.
 
-use std::{collections::BTreeMap, convert::Infallible, str::FromStr};
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::{
-    ExclusiveType, ResourceMode, ResourceSpec,
+    resource_spec::{ExclusiveType, ResourceMode, ResourceSpec},
     table::{Findings, Table},
+    values::{hexadecimal, name},
 };
 use crate::Selector;
 
@@ -16,7 +17,7 @@ const DEFAULT_PREFIX: &str = "intel.com";
 /// Reads an item; `None` if it is invalid, which is reported.
 pub(super) fn read(mut table: Table<'_>, findings: &mut Findings) -> Option<ResourceSpec> {
     let path = table.path().to_owned();
-    let name = super::shared::name(&mut table, DEFAULT_PREFIX, findings);
+    let name = name(&mut table, DEFAULT_PREFIX, findings);
     let device_type = device_type(&mut table, findings);
     let has_topology = !table.flag("excludeTopology", findings);
     let info = table.object("additionalInfo", findings);
@@ -81,21 +82,4 @@ fn selector(table: &mut Table<'_>, findings: &mut Findings) -> (Selector, bool) 
     table.refuse("ddpProfiles", "selecting by DDP profile is not supported: select by pfNames", findings);
     table.refuse("vdpaType", "vDPA devices are not supported", findings);
     (selector, table.flag("needVhostNet", findings))
-}
-
-/// PCI IDs are compared in lower case without prefix, as sysfs and `lspci -n` show them.
-pub(super) fn hexadecimal(ids: Vec<PciIdText>) -> Vec<String> {
-    ids.into_iter().map(|id| id.0).collect()
-}
-
-/// A PCI ID of a file.
-pub(super) struct PciIdText(String);
-
-impl FromStr for PciIdText {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let text = text.to_ascii_lowercase();
-        Ok(Self(text.strip_prefix("0x").unwrap_or(&text).to_owned()))
-    }
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::{
-    ResourceMode, ResourceSpec,
-    exclusive::hexadecimal,
+    resource_spec::{ResourceMode, ResourceSpec},
     table::{Findings, Table},
+    values::{hexadecimal, name},
 };
-use crate::{ResourceName, Selector};
+use crate::Selector;
 
 /// The domain of resources without `resourcePrefix`.
 const DEFAULT_PREFIX: &str = "rdma";
@@ -68,23 +68,5 @@ fn selector(table: &mut Table<'_>, findings: &mut Findings) -> Selector {
         numa_nodes: table.list("numaNodes", findings),
         is_rdma: true,
         ..Selector::default()
-    }
-}
-
-/// Reads `resourcePrefix` and `resourceName`.
-pub(super) fn name(table: &mut Table<'_>, prefix: &str, findings: &mut Findings) -> Option<ResourceName> {
-    let prefix = table.text("resourcePrefix", findings).filter(|text| !text.is_empty()).unwrap_or(prefix);
-    let key = if table.has("resourceName") {
-        format!("{}.resourceName", table.path())
-    } else {
-        table.path().to_owned()
-    };
-    let name = table.text("resourceName", findings).unwrap_or_default();
-    match format!("{prefix}/{name}").parse() {
-        Ok(name) => Some(name),
-        Err(error) => {
-            table.invalid(&key, format!("resourceName: {error}"), findings);
-            None
-        }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use super::Finding;
+use super::finding::Finding;
 
 /// What was found, with the lines of all keys.
 pub(super) struct Findings {

@@ -1,6 +1,7 @@
 //! Files as their authors write them.
 
 use super::*;
+use crate::Selector;
 
 fn findings(text: &str) -> Vec<String> {
     Config::parse(text).unwrap().findings.iter().map(ToString::to_string).collect()

@@ -10,35 +10,14 @@
 //! The PCI hierarchy is a tree, and all but the first are sums over its nodes. So the best set is found from the leaves up,
 //! without enumerating all sets.
 
+mod candidate;
 mod pci_tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::PciPath;
+pub use candidate::{Candidate, PfPolicy};
 use pci_tree::PciTree;
-
-/// A device that can be chosen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
-    /// Its ID.
-    pub id: String,
-    /// The PF that it belongs to, such as its PCI address.
-    pub pf: String,
-    /// Its NUMA node.
-    pub numa_node: Option<u32>,
-    /// Where it is.
-    pub path: PciPath,
-}
-
-/// How the devices of a container are distributed over PFs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum PfPolicy {
-    /// Evenly over as many PFs as possible: each device has the bandwidth of a port, and a rail of its own.
-    #[default]
-    Spread,
-    /// On as few PFs as possible: others remain free for containers that need many.
-    Pack,
-}
 
 /// A request that no set of devices fulfils.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Candidate, PfPolicy};
+use super::candidate::{Candidate, PfPolicy};
 use crate::PciPath;
 
 /// The criteria after the number of NUMA nodes, the most important first; a larger number is better.

@@ -208,17 +208,32 @@ impl MasterRecords {
         Ok(statefile::remove(&self.directory.join(name.as_str()))?)
     }
 
-    /// Returns the names of the masters that have a record.
+    /// Returns the names of the masters that have a record. Removes what a call that was killed while it wrote a record has
+    /// left: nobody else writes one now.
     ///
     /// # Errors
-    /// If the directory cannot be listed.
+    /// If the directory cannot be listed, or a file cannot be removed.
     pub(crate) fn names(&self) -> Result<Vec<LinkName>, Error> {
         let failed =
             |source| statefile::Error::Io { operation: "list", path: self.directory.clone(), source };
         let entries = self.directory.read_dir().map_err(failed)?;
-        let name = |entry: io::Result<std::fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
-        Ok(entries.filter_map(name).collect())
+        let files = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let mut names = Vec::new();
+        for file in files {
+            let path = self.directory.join(&file);
+            if statefile::is_temporary(&file) && !is_record_of(&path, &file)? {
+                statefile::remove(&path)?;
+            } else {
+                names.extend(file.parse::<LinkName>().ok());
+            }
+        }
+        Ok(names)
     }
+}
+
+/// Whether a file is the record of a master with its name: a link may have the name of a temporary file.
+fn is_record_of(path: &Path, name: &str) -> Result<bool, Error> {
+    Ok(matches!(read(path)?, Some(Ok(record)) if record.name.as_str() == name))
 }
 
 fn lock(node: &Node, directory: &Path) -> Result<Option<File>, Error> {
