@@ -45,6 +45,7 @@ mod resources;
 mod scalable_functions;
 mod shared;
 mod sriov;
+mod sriov_addresses;
 mod sriov_link_index;
 mod sriov_settings;
 mod stale;
