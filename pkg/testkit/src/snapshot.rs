@@ -30,10 +30,8 @@ const VOLATILE: [&str; 14] = [
     "message_age_timer",
 ];
 
-/// The settings of links, and those that apply to all. Some cannot be read. The kernel changes two by itself: it sets the MTU of
-/// IPv6 with that of the link, and disables duplicate address detection on a link without ARP.
-const SYSCTLS: &str =
-    "cd /proc/sys/net && grep -s '' -r ipv4/conf ipv6/conf | grep -v -e /mtu: -e /accept_dad: || true";
+/// The settings of links, and those that apply to all. Some cannot be read.
+const SYSCTLS: &str = "cd /proc/sys/net && grep -s '' -r ipv4/conf ipv6/conf || true";
 
 /// Links, addresses, routes, rules, sysctls and RDMA devices of a node and its pods, and the files of the state directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,6 +110,16 @@ impl Snapshot {
             let content = content.or_else(|_| read(&path).map(|b| String::from_utf8_lossy(&b).into_owned()));
             self.facts.insert(name, content.unwrap_or_else(|e| e.to_string()));
         }
+    }
+
+    /// Removes a sysctl of the node, such as `ipv6/conf/eth0/mtu`, that is known to differ afterwards.
+    ///
+    /// # Panics
+    /// If there is no such sysctl.
+    #[must_use]
+    pub fn without_sysctl(mut self, name: &str) -> Self {
+        assert!(self.facts.remove(&format!("node: sysctl {name}")).is_some(), "{name}");
+        self
     }
 
     /// Returns the paths of the files in the state directory, relative to it.
