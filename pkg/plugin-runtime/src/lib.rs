@@ -29,6 +29,7 @@ mod pod_netns;
 mod retry;
 mod revert_by_journal;
 mod run;
+pub mod sysctl;
 mod unused_master;
 
 pub use adapter::{Adapter, JournaledPlugin, read_journal};

@@ -1,13 +1,13 @@
 //! The pod: the network namespace in which attachments end.
 
-use std::{fs, io, path::Path};
+use std::{io, path::Path};
 
 use identifiers::LinkName;
 use netns::{LiveNetns, NetNs, NetNsId, NotOnNode};
 use rtnl::{Handle, Link};
 use tracing::warn;
 
-use crate::Error;
+use crate::{Error, sysctl};
 
 /// The pod's side of a call: its namespace and the links in it.
 #[derive(Debug)]
@@ -142,9 +142,7 @@ impl PodNetns {
     /// # Errors
     /// As [`PodNetns::write_sysctls`].
     pub fn ensure_sysctls(&self, sysctls: &[(String, &str)]) -> Result<io::Result<()>, Error> {
-        let is_set = |(name, value): &(String, &str)| {
-            fs::read_to_string(format!("/proc/sys/{name}")).is_ok_and(|text| text.trim() == *value)
-        };
+        let is_set = |(name, value): &(String, &str)| sysctl::read(name).is_ok_and(|is| is == *value);
         let others = self.run(|| sysctls.iter().filter(|it| !is_set(it)).cloned().collect::<Vec<_>>())?;
         if others.is_empty() { Ok(Ok(())) } else { self.write_sysctls(&others) }
     }
@@ -157,8 +155,7 @@ impl PodNetns {
         let write = || {
             let mut result = Ok(());
             for (name, value) in sysctls {
-                let written = fs::write(format!("/proc/sys/{name}"), value);
-                result = result.and(written);
+                result = result.and(sysctl::write(name, value));
             }
             result
         };
@@ -170,8 +167,7 @@ impl PodNetns {
     /// # Errors
     /// Outer: if the namespace cannot be entered. Inner: if the file cannot be read.
     pub fn read_sysctl(&self, name: &str) -> Result<io::Result<String>, Error> {
-        let text = self.run(|| fs::read_to_string(format!("/proc/sys/{name}")))?;
-        Ok(text.map(|text| text.trim_end().to_owned()))
+        Ok(self.run(|| sysctl::read(name))?)
     }
 
     /// Runs `work` inside the pod's namespace: see [`NetNs::run_from`].

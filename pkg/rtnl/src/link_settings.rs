@@ -57,6 +57,11 @@ pub struct LinkSettings {
 }
 
 impl LinkSettings {
+    /// Whether the link has `IFF_NOARP`.
+    pub fn is_noarp(&self) -> bool {
+        LinkFlags::from_bits_retain(self.flags).contains(LinkFlags::Noarp)
+    }
+
     /// Whether an attribute is a setting.
     pub(crate) fn has(kind: u16) -> bool {
         matches!(kind, BROADCAST | IFALIAS | XDP) || NUMBERS.iter().any(|(_, number, _)| *number == kind)

@@ -112,16 +112,6 @@ impl Snapshot {
         }
     }
 
-    /// Removes a sysctl of the node, such as `ipv6/conf/eth0/mtu`, that is known to differ afterwards.
-    ///
-    /// # Panics
-    /// If there is no such sysctl.
-    #[must_use]
-    pub fn without_sysctl(mut self, name: &str) -> Self {
-        assert!(self.facts.remove(&format!("node: sysctl {name}")).is_some(), "{name}");
-        self
-    }
-
     /// Returns the paths of the files in the state directory, relative to it.
     pub fn state(&self) -> Vec<&str> {
         self.facts.keys().filter_map(|key| key.strip_prefix("state/")).collect()

@@ -3,10 +3,12 @@
 //! A link keeps them when it moves to another network namespace. Three parts of the kernel hold them: the link itself, its
 //! driver, and the NAPI instances of its queues.
 
+use std::io;
+
 use ethtool::DriverSettings;
 use identifiers::LinkName;
 use nix::errno::Errno;
-use plugin_runtime::{Error, Node};
+use plugin_runtime::{Error, Node, sysctl};
 use rtnl::{Link, LinkSettings as KernelSettings};
 use serde::{Deserialize, Serialize};
 use sysfs::NapiSettings;
@@ -63,6 +65,23 @@ impl VfLinkSettings {
                 warn!(%error, "failed to restore the NAPI settings of the VF's queues");
             }
         }
-        Ok(node.links()?.restore_settings(link.index, &link.settings, &self.link)?)
+        node.links()?.restore_settings(link.index, &link.settings, &self.link)?;
+        if link.settings.is_noarp() && !self.link.is_noarp() {
+            restore_dad(&link.name);
+        }
+        Ok(())
+    }
+}
+
+/// Enables duplicate address detection as by default. The kernel disables it for a link that enters a network namespace with
+/// `IFF_NOARP`, and does not enable it when the flag is cleared.
+fn restore_dad(link: &str) {
+    let restored = sysctl::read("net/ipv6/conf/default/accept_dad")
+        .and_then(|default| sysctl::ensure(&format!("net/ipv6/conf/{link}/accept_dad"), &default));
+    match restored {
+        // The kernel has no IPv6.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => warn!(%error, link, "failed to enable duplicate address detection"),
+        Ok(()) => {}
     }
 }

@@ -129,13 +129,6 @@ impl HostilePod {
             return Ok(changes + "  the VF is not on the host under its name\n");
         }
         let (after, driver_after) = self.state_on_host();
-        // A known defect: a link that returns without ARP has duplicate address detection disabled, and keeps it so.
-        let dad = format!("ipv6/conf/{}/accept_dad", self.vf.link);
-        let (after, before) = if action.name == "no ARP" {
-            (after.without_sysctl(&dad), before.without_sysctl(&dad))
-        } else {
-            (after, before)
-        };
         changes += &after.difference(&before);
         changes += &differing("driver", &driver_after, &driver_before);
         changes += &self.next_pod();

@@ -1,9 +1,10 @@
 //! The former state of a bond's slave.
 
 use identifiers::{LinkName, MacAddr};
-use plugin_runtime::{Error, Node};
+use plugin_runtime::{Error, Node, sysctl};
 use rtnl::Link;
 use serde::{Deserialize, Serialize};
+use tracing::warn;
 
 /// The state of a link before it became a slave of a bond.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,12 +16,16 @@ pub(crate) struct FormerLink {
     /// In bytes.
     pub(crate) mtu: u32,
     mac: Option<MacAddr>,
+    /// The sysctl of its IPv6 MTU; `None` without IPv6.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ipv6_mtu: Option<String>,
 }
 
 impl FormerLink {
     /// Returns the current state of a link.
     pub(crate) fn of(name: &LinkName, link: &Link) -> Self {
-        Self { name: name.clone(), index: link.index, up: link.up, mtu: link.mtu, mac: link.mac }
+        let ipv6_mtu = sysctl::read(&ipv6_mtu(name)).ok();
+        Self { name: name.clone(), index: link.index, up: link.up, mtu: link.mtu, mac: link.mac, ipv6_mtu }
     }
 
     /// Restores the state, unless the link is gone, was renamed, or belongs to another bond. The kernel restores MAC address
@@ -43,6 +48,19 @@ impl FormerLink {
         if link.up != self.up {
             links.set_up(self.index, self.up)?;
         }
+        self.restore_ipv6_mtu();
         Ok(())
     }
+
+    /// Restores the IPv6 MTU, which the kernel does not always change with the link's.
+    fn restore_ipv6_mtu(&self) {
+        let Some(former) = &self.ipv6_mtu else { return };
+        if let Err(error) = sysctl::ensure(&ipv6_mtu(&self.name), former) {
+            warn!(%error, link = %self.name, "failed to restore the IPv6 MTU {former}");
+        }
+    }
+}
+
+fn ipv6_mtu(link: &LinkName) -> String {
+    format!("net/ipv6/conf/{link}/mtu")
 }
