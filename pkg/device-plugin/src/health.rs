@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{NodeDevice, PortState};
+use crate::{Holder, NodeDevice, PortState};
 
 /// Why a device cannot be given to a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +20,17 @@ pub enum UnhealthyReason {
         /// The link or the RDMA device of the port.
         port: String,
     },
+    /// The kubelet would give it to a second user.
+    InUse(Holder),
+    /// Pods share it, and the RDMA devices of the node are in exclusive mode.
+    ExclusiveMode,
+}
+
+impl UnhealthyReason {
+    /// Whether the device must be well for a while before it is healthy again. Only what may flap is waited for.
+    fn may_flap(&self) -> bool {
+        !matches!(self, Self::InUse(_))
+    }
 }
 
 /// Returns why a device cannot be given to a container; `None` if it can.
@@ -36,8 +47,8 @@ pub fn reason(device: &NodeDevice, requires_rdma: bool) -> Option<UnhealthyReaso
     }
 }
 
-/// The health of devices over time. A device that was unhealthy becomes healthy again only after it has had no reason for a
-/// while, so that a flapping port does not give pods a device again and again.
+/// The health of devices over time. A device that was healthy and then unhealthy becomes healthy again only after it has had
+/// no reason for a while, so that a flapping port does not give pods a device again and again.
 #[derive(Debug)]
 pub struct HealthHistory {
     hold: Duration,
@@ -51,6 +62,8 @@ struct DeviceHealth {
     reason: Option<UnhealthyReason>,
     /// Since when there is no reason any more.
     well_since: Option<Instant>,
+    /// Whether it has been healthy: a VF that was just created is not ready yet, and does not flap.
+    was_healthy: bool,
 }
 
 /// A change of a device's health.
@@ -95,13 +108,18 @@ impl HealthHistory {
         former: Option<DeviceHealth>,
         reason: Option<UnhealthyReason>,
     ) -> DeviceHealth {
-        let healthy = DeviceHealth { reason: None, well_since: None };
+        let healthy = DeviceHealth { reason: None, well_since: None, was_healthy: true };
+        let was_healthy = former.as_ref().is_some_and(|former| former.was_healthy);
         match (reason, former) {
-            (Some(reason), _) => DeviceHealth { reason: Some(reason), well_since: None },
-            (None, Some(DeviceHealth { reason: Some(last), well_since })) => {
-                let since = well_since.unwrap_or(now);
-                let is_over = now.duration_since(since) >= self.hold;
-                if is_over { healthy } else { DeviceHealth { reason: Some(last), well_since: Some(since) } }
+            (Some(reason), _) => DeviceHealth { reason: Some(reason), well_since: None, was_healthy },
+            (None, Some(DeviceHealth { reason: Some(last), well_since, .. }))
+                if was_healthy && last.may_flap() =>
+            {
+                let well_since = well_since.unwrap_or(now);
+                if now.duration_since(well_since) >= self.hold {
+                    return healthy;
+                }
+                DeviceHealth { reason: Some(last), well_since: Some(well_since), was_healthy }
             }
             (None, _) => healthy,
         }
@@ -131,6 +149,13 @@ impl fmt::Display for UnhealthyReason {
                 f.write_str("it has no RDMA device: its driver has removed it, or does not create one")
             }
             Self::PortDown { port } => write!(f, "the port of {port} is down"),
+            Self::InUse(holder) => {
+                write!(f, "{holder} has it, and the kubelet has not allocated it to that")
+            }
+            Self::ExclusiveMode => f.write_str(
+                "pods cannot share it, because the RDMA devices of this node are in exclusive mode: \
+                 silkrail mode set shared --persist",
+            ),
         }
     }
 }
@@ -193,6 +218,24 @@ mod tests {
         assert_eq!(line.history.update(line.start + HOLD, []), []);
         assert!(!line.history.is_healthy("a"));
         assert_eq!(line.at(6000, None), (true, 0));
+    }
+
+    #[test]
+    fn a_new_device_is_healthy_as_soon_as_it_is_ready() {
+        let mut line = Timeline::new();
+        assert_eq!(line.at(0, Some(UnhealthyReason::NoDriver)), (false, 1));
+        assert_eq!(line.at(100, Some(UnhealthyReason::NoRdma)), (false, 1));
+        assert_eq!(line.at(200, None), (true, 1));
+        assert_eq!(line.at(300, down()), (false, 1));
+        assert_eq!(line.at(400, None), (false, 0), "now it may flap");
+    }
+
+    #[test]
+    fn a_returned_device_is_healthy_at_once() {
+        let mut line = Timeline::new();
+        line.at(0, None);
+        assert_eq!(line.at(100, Some(UnhealthyReason::InUse(Holder::Unknown))), (false, 1));
+        assert_eq!(line.at(200, None), (true, 1));
     }
 
     #[test]

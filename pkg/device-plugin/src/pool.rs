@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::{Mutex, MutexGuard, PoisonError},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -13,8 +14,8 @@ use sysfs::Sysfs;
 use tokio::sync::watch;
 
 use crate::{
-    Allocation, NodeDevice, NodeDevices, PciPath, ResourceMode, ResourceSpec,
-    health::{self, HealthChange, HealthHistory},
+    Allocation, DeviceUse, Holder, NodeDevice, NodeDevices, PciPath, ResourceMode, ResourceSpec,
+    health::{self, HealthChange, HealthHistory, UnhealthyReason},
     preferred::{self, Candidate, PfPolicy},
 };
 
@@ -33,6 +34,17 @@ pub struct PoolOptions {
     pub hold: Duration,
 }
 
+/// What all resources of a node are told of it.
+#[derive(Debug, Clone, Default)]
+pub struct NodeState {
+    /// Where the GPUs are.
+    pub gpus: Vec<PciPath>,
+    /// Who uses the devices.
+    pub device_use: DeviceUse,
+    /// Whether a network namespace has its own RDMA devices.
+    pub is_rdma_exclusive: bool,
+}
+
 /// A resource with its devices.
 #[derive(Debug)]
 pub struct ResourcePool {
@@ -45,7 +57,7 @@ pub struct ResourcePool {
 #[derive(Debug)]
 struct PoolState {
     devices: Vec<NodeDevice>,
-    gpus: Vec<PciPath>,
+    node: NodeState,
     health: HealthHistory,
     /// The device nodes that containers were given, by device.
     allocated: BTreeMap<String, Vec<String>>,
@@ -54,11 +66,16 @@ struct PoolState {
 /// The longest ID that the kubelet accepts.
 const MAX_ID: usize = 63;
 
+/// How long a device may take to return from its former pod. The kubelet admits no other pod meanwhile.
+const RETURN_TIMEOUT: Duration = Duration::from_secs(5);
+const RETURN_INTERVAL: Duration = Duration::from_millis(20);
+
 impl ResourcePool {
     /// Creates a resource without devices.
     pub fn new(spec: ResourceSpec, options: PoolOptions) -> Self {
         let health = HealthHistory::new(options.hold);
-        let state = PoolState { devices: Vec::new(), gpus: Vec::new(), health, allocated: BTreeMap::new() };
+        let (devices, node) = (Vec::new(), NodeState::default());
+        let state = PoolState { devices, node, health, allocated: BTreeMap::new() };
         Self { spec, options, state: Mutex::new(state), list: watch::Sender::new(Vec::new()) }
     }
 
@@ -69,17 +86,13 @@ impl ResourcePool {
 
     /// Replaces the devices, at a time, and tells the kubelet if its list has changed. Returns the devices whose health has
     /// changed.
-    pub fn update(&self, now: Instant, devices: &[NodeDevice], gpus: &[PciPath]) -> Vec<HealthChange> {
+    pub fn update(&self, now: Instant, devices: &[NodeDevice], node: &NodeState) -> Vec<HealthChange> {
         let mut state = self.state();
         let devices = devices.iter().filter(|device| device.id.len() <= MAX_ID);
         state.devices = devices.cloned().collect();
-        state.gpus = gpus.to_vec();
-        let requires_rdma = self.requires_rdma();
-        let reasons: Vec<_> = state
-            .devices
-            .iter()
-            .map(|device| (device.id.clone(), health::reason(device, requires_rdma)))
-            .collect();
+        state.node = node.clone();
+        let reason = |device: &NodeDevice| (device.id.clone(), self.unhealthy_reason(device, node));
+        let reasons: Vec<_> = state.devices.iter().map(reason).collect();
         let changes = state.health.update(now, reasons);
         let list = self.device_list(&state);
         drop(state);
@@ -91,6 +104,22 @@ impl ResourcePool {
         changes
     }
 
+    fn unhealthy_reason(&self, device: &NodeDevice, node: &NodeState) -> Option<UnhealthyReason> {
+        let is_shared = matches!(self.spec.mode, ResourceMode::Shared { .. });
+        health::reason(device, self.requires_rdma()).or_else(|| match is_shared {
+            true => node.is_rdma_exclusive.then_some(UnhealthyReason::ExclusiveMode),
+            false => {
+                let holder = node.device_use.other_holder(&self.spec.name.to_string(), device);
+                holder.map(UnhealthyReason::InUse)
+            }
+        })
+    }
+
+    /// Returns the number of its devices; several containers may share one.
+    pub fn number_of_devices(&self) -> usize {
+        self.state().devices.len()
+    }
+
     /// Returns when a device may become healthy again.
     pub fn next_change(&self) -> Option<Instant> {
         self.state().health.next_change()
@@ -98,6 +127,31 @@ impl ResourcePool {
 
     fn state(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_exclusive(&self) -> bool {
+        matches!(self.spec.mode, ResourceMode::Exclusive(_))
+    }
+
+    /// Reads the devices that a container gets, once all have returned from their former pods. The kubelet may allocate a
+    /// device as soon as the containers of its pod have ended; its DEL comes later.
+    fn returned_devices(&self, ids: &[String]) -> Result<Vec<NodeDevice>, ResourceError> {
+        let deadline = Instant::now() + RETURN_TIMEOUT;
+        loop {
+            let devices = self.devices_of(ids)?;
+            let holder = |device: &NodeDevice| Some((device.id.clone(), self.present_holder(device)?));
+            let Some((id, holder)) = devices.iter().find_map(holder) else { return Ok(devices) };
+            if Instant::now() >= deadline {
+                let (name, waited) = (&self.spec.name, RETURN_TIMEOUT.as_secs());
+                return Err(ResourceError(format!("{name}: {holder} still has {id} after {waited} s")));
+            }
+            thread::sleep(RETURN_INTERVAL);
+        }
+    }
+
+    /// Returns who has a device that must be in the node's namespace.
+    fn present_holder(&self, device: &NodeDevice) -> Option<Holder> {
+        self.is_exclusive().then(|| self.state().node.device_use.holder(device)).flatten()
     }
 
     fn requires_rdma(&self) -> bool {
@@ -145,8 +199,7 @@ impl ResourcePool {
                 None => missing.push(id),
             }
         }
-        let is_exclusive = matches!(self.spec.mode, ResourceMode::Exclusive(_));
-        if devices.is_empty() || is_exclusive && !missing.is_empty() {
+        if devices.is_empty() || self.is_exclusive() && !missing.is_empty() {
             let what = if missing.is_empty() {
                 "it has no device".into()
             } else {
@@ -187,20 +240,26 @@ impl Resource for ResourcePool {
         included: &[String],
         size: usize,
     ) -> Result<Option<Vec<String>>, ResourceError> {
-        if matches!(self.spec.mode, ResourceMode::Shared { .. }) {
+        if !self.is_exclusive() {
             return Ok(None);
         }
         let (available, included): (BTreeSet<_>, BTreeSet<_>) =
             (available.iter().collect(), included.iter().cloned().collect());
         let state = self.state();
-        let candidates: Vec<_> =
-            state.devices.iter().filter(|device| available.contains(&device.id)).map(candidate).collect();
-        let chosen = preferred::choose(&candidates, &included, size, self.options.policy, &state.gpus);
+        let is_available = |device: &&NodeDevice| available.contains(&device.id);
+        let (present, away): (Vec<_>, Vec<_>) =
+            state.devices.iter().filter(is_available).partition(|device| {
+                included.contains(&device.id) || state.node.device_use.holder(device).is_none()
+            });
+        // A device that has not returned from its former pod would have to be waited for.
+        let devices = if present.len() >= size { present } else { [present, away].concat() };
+        let candidates: Vec<_> = devices.into_iter().map(candidate).collect();
+        let chosen = preferred::choose(&candidates, &included, size, self.options.policy, &state.node.gpus);
         chosen.map(Some).map_err(|error| ResourceError(format!("{}: {error}", self.spec.name)))
     }
 
     fn allocate(&self, ids: &[String]) -> Result<ContainerAllocateResponse, ResourceError> {
-        let devices = self.devices_of(ids)?;
+        let devices = self.returned_devices(ids)?;
         let answer = self.answer(ids, &devices)?;
         let mut state = self.state();
         for id in ids {

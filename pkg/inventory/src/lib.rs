@@ -17,6 +17,7 @@ mod vf_users;
 
 pub use error::Error;
 pub use inventory::Inventory;
+pub use links::default_route_links;
 pub use node_paths::NodePaths;
 pub use pf::{PciIds, Pf, PfLink, ProtectionReason};
 pub use vf::Vf;

@@ -7,6 +7,17 @@ use rtnl::{Handle, Link, LinkKind};
 
 use crate::Error;
 
+/// Returns the links of this network namespace that its default routes use, including the parent of a VLAN and the members of
+/// a bond.
+///
+/// # Errors
+/// If the kernel cannot be asked.
+pub fn default_route_links() -> Result<BTreeSet<LinkName>, Error> {
+    let links = HostLinks::read()?;
+    let used = links.all.iter().filter(|link| links.default_routes.contains(&link.index));
+    Ok(used.filter_map(|link| link.name.parse().ok()).collect())
+}
+
 /// The links of the network namespace, read once.
 pub(crate) struct HostLinks {
     pub(crate) handle: Handle,

@@ -6,12 +6,14 @@
 
 #![forbid(unsafe_code)]
 
+mod checkpoint;
 mod directory_watch;
 mod registration;
 mod resource;
 mod serve;
 mod service;
 
+pub use checkpoint::{CheckpointError, KubeletCheckpoint};
 pub use registration::RegistrationError;
 pub use resource::{Device, DeviceList, Resource, ResourceError};
 pub use serve::{KubeletDirectory, ServeError, serve};

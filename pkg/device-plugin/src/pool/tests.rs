@@ -27,7 +27,17 @@ impl Card {
         let verbs = self.function(index).join(format!("infiniband_verbs/uverbs{number}"));
         fs::create_dir_all(&verbs).unwrap();
         fs::write(verbs.join("ibdev"), "mlx5_2\n").unwrap();
+        self.give_back(index);
         fs::write(self.root.path().join(format!("dev/infiniband/uverbs{number}")), "").unwrap();
+    }
+
+    /// Moves the RDMA device of a VF to a pod.
+    fn give_away(&self, index: u32) {
+        fs::remove_dir_all(self.function(index).join("infiniband")).unwrap();
+    }
+
+    fn give_back(&self, index: u32) {
+        fs::create_dir_all(self.function(index).join("infiniband/mlx5_2")).unwrap();
     }
 
     fn remove(&self, index: u32) {
@@ -66,22 +76,22 @@ fn the_kubelet_is_told_changes_only() {
     let (pool, start) = (card.pool(EXCLUSIVE), Instant::now());
     let mut lists = pool.devices();
     let devices = [vf("p0", 0), vf("p0", 1)];
-    assert_eq!(pool.update(start, &devices, &[]), []);
+    assert_eq!(pool.update(start, &devices, &NodeState::default()), []);
     assert!(lists.has_changed().unwrap());
     lists.mark_unchanged();
     let expected = |healthy| {
         vec![("0000:af:00.2".to_owned(), true, Some(1)), ("0000:af:00.3".to_owned(), healthy, Some(1))]
     };
     assert_eq!(facts(&pool), expected(true));
-    pool.update(start, &devices, &[]);
+    pool.update(start, &devices, &NodeState::default());
     assert!(!lists.has_changed().unwrap());
     let down = NodeDevice { port: Some(PortState { name: "p0".into(), is_up: false }), ..vf("p0", 1) };
-    let changes = pool.update(start, &[vf("p0", 0), down], &[]);
+    let changes = pool.update(start, &[vf("p0", 0), down], &NodeState::default());
     assert_eq!((changes.len(), changes[0].id.as_str()), (1, "0000:af:00.3"));
     assert_eq!(facts(&pool), expected(false));
-    pool.update(start, &devices, &[]);
+    pool.update(start, &devices, &NodeState::default());
     assert_eq!((facts(&pool), pool.next_change()), (expected(false), Some(start + Duration::from_secs(5))));
-    pool.update(start + Duration::from_secs(5), &devices, &[]);
+    pool.update(start + Duration::from_secs(5), &devices, &NodeState::default());
     assert_eq!(facts(&pool), expected(true));
 }
 
@@ -89,7 +99,7 @@ fn the_kubelet_is_told_changes_only() {
 fn a_container_gets_devices_as_they_are_now() {
     let card = Card::new(2);
     let pool = card.pool(EXCLUSIVE);
-    pool.update(Instant::now(), &[vf("p0", 0), vf("p0", 1)], &[]);
+    pool.update(Instant::now(), &[vf("p0", 0), vf("p0", 1)], &NodeState::default());
     let id = texts(&["0000:af:00.3"]);
     let node =
         |number: u32| card.root.path().join(format!("dev/infiniband/uverbs{number}")).display().to_string();
@@ -121,17 +131,17 @@ fn containers_share_devices_up_to_a_number() {
     assert_eq!(facts(&pool), []);
     let error = pool.allocate(&texts(&["0"])).unwrap_err().to_string();
     assert_eq!(error, "rdma/hca: it has no device on this node");
-    pool.update(Instant::now(), &[vf("p0", 0)], &[]);
+    pool.update(Instant::now(), &[vf("p0", 0)], &NodeState::default());
     assert_eq!(facts(&pool), (0..3).map(|slot| (slot.to_string(), true, Some(1))).collect::<Vec<_>>());
     let names = nodes(&pool.allocate(&texts(&["0", "2"])).unwrap());
     assert_eq!((names.len(), names[0].ends_with("infiniband/uverbs2")), (1, true), "{names:?}");
     assert_eq!(pool.preferred(&texts(&["0", "1"]), &[], 1).unwrap(), None);
     // With devices of two nodes, the resource has none.
     let other = NodeDevice { numa_node: Some(0), ..vf("p0", 1) };
-    pool.update(Instant::now(), &[vf("p0", 0), other], &[]);
+    pool.update(Instant::now(), &[vf("p0", 0), other], &NodeState::default());
     assert!(facts(&pool).iter().all(|(_, is_healthy, node)| *is_healthy && node.is_none()));
     let down = NodeDevice { driver: None, ..vf("p0", 0) };
-    pool.update(Instant::now(), &[down], &[]);
+    pool.update(Instant::now(), &[down], &NodeState::default());
     assert!(facts(&pool).iter().all(|(_, is_healthy, _)| !is_healthy));
 }
 
@@ -139,7 +149,7 @@ fn containers_share_devices_up_to_a_number() {
 fn devices_are_preferred_and_unknown_ones_refused() {
     let card = Card::new(3);
     let pool = card.pool(EXCLUSIVE);
-    pool.update(Instant::now(), &[vf("p0", 0), vf("p0", 1), vf("p0", 2)], &[]);
+    pool.update(Instant::now(), &[vf("p0", 0), vf("p0", 1), vf("p0", 2)], &NodeState::default());
     let available = texts(&["0000:af:00.4", "0000:af:00.3"]);
     assert_eq!(pool.preferred(&available, &[], 1).unwrap().unwrap(), ["0000:af:00.3"]);
     let both = pool.preferred(&available, &texts(&["0000:af:00.4"]), 2).unwrap().unwrap();
@@ -148,11 +158,65 @@ fn devices_are_preferred_and_unknown_ones_refused() {
     assert_eq!(error, "a.io/vf: device 0000:af:00.9 must be included and is not available");
 }
 
+fn away(index: u32) -> NodeDevice {
+    NodeDevice { rdma: Vec::new(), links: Vec::new(), ..vf("p0", index) }
+}
+
+#[test]
+fn a_device_in_another_namespace_is_not_advertised() {
+    let card = Card::new(2);
+    let pool = card.pool(EXCLUSIVE);
+    let changes = pool.update(Instant::now(), &[away(0), vf("p0", 1)], &NodeState::default());
+    let texts: Vec<_> =
+        changes.into_iter().map(|change| (change.id, change.reason.unwrap().to_string())).collect();
+    let expected = "another network namespace has it, and the kubelet has not allocated it to that";
+    assert_eq!(texts, [("0000:af:00.2".to_owned(), expected.to_owned())]);
+    let is_healthy = || facts(&pool).into_iter().map(|(_, is_healthy, _)| is_healthy).collect::<Vec<_>>();
+    assert_eq!(is_healthy(), [false, true]);
+    pool.update(Instant::now(), &[vf("p0", 0), vf("p0", 1)], &NodeState::default());
+    assert_eq!(is_healthy(), [true, true]);
+}
+
+#[test]
+fn a_device_that_has_not_returned_is_waited_for_and_another_one_is_preferred() {
+    let card = Card::new(3);
+    let pool = card.pool(EXCLUSIVE);
+    card.give_away(0);
+    pool.update(Instant::now(), &[away(0), vf("p0", 1), vf("p0", 2)], &NodeState::default());
+    let all = texts(&["0000:af:00.2", "0000:af:00.3", "0000:af:00.4"]);
+    let preferred = |included: &[&str], size| pool.preferred(&all, &texts(included), size).unwrap().unwrap();
+    assert_eq!(preferred(&[], 2), all[1..]);
+    assert_eq!(preferred(&["0000:af:00.2"], 2), all[..2]);
+    assert_eq!(preferred(&[], 3), all);
+    let id = [all[0].clone()];
+    thread::scope(|scope| {
+        let allocation = scope.spawn(|| pool.allocate(&id));
+        thread::sleep(Duration::from_millis(200));
+        assert!(!allocation.is_finished());
+        card.give_back(0);
+        assert_eq!(nodes(&allocation.join().unwrap().unwrap()).len(), 1);
+    });
+    card.give_away(0);
+    let error = pool.allocate(&id).unwrap_err().to_string();
+    assert_eq!(error, "a.io/vf: another network namespace still has 0000:af:00.2 after 5 s");
+    pool.check(&id).unwrap(); // before a container starts, its pod has the device
+}
+
+#[test]
+fn devices_are_not_shared_in_exclusive_mode() {
+    let card = Card::new(1);
+    let pools = [card.pool(SHARED), card.pool(EXCLUSIVE)];
+    let node = NodeState { is_rdma_exclusive: true, ..NodeState::default() };
+    let [shared, exclusive] = pools.map(|pool| pool.update(Instant::now(), &[vf("p0", 0)], &node));
+    assert_eq!(exclusive, []);
+    assert!(shared[0].reason.as_ref().unwrap().to_string().contains("silkrail mode set shared"));
+}
+
 #[test]
 fn an_id_that_the_kubelet_refuses_is_left_out() {
     let card = Card::new(0);
     let pool = card.pool(EXCLUSIVE);
     let long = NodeDevice { id: "m".repeat(64), ..vf("p0", 0) };
-    pool.update(Instant::now(), &[long, vf("p0", 1)], &[]);
+    pool.update(Instant::now(), &[long, vf("p0", 1)], &NodeState::default());
     assert_eq!(facts(&pool).len(), 1);
 }

@@ -1,0 +1,165 @@
+//! The kubelet's checkpoint of device plugins: which pod has which devices.
+//!
+//! The kubelet writes it after each allocation, in a format that has been the same since Kubernetes 1.20. Before, a container
+//! had a list of IDs instead of one for each NUMA node.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::PathBuf,
+};
+
+use serde::Deserialize;
+
+use crate::KubeletDirectory;
+
+/// The devices that the kubelet has allocated to pods.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KubeletCheckpoint {
+    /// The UIDs of the pods, by resource and ID: several for a moment, until the kubelet notices that a pod has ended.
+    pods: BTreeMap<(String, String), BTreeSet<String>>,
+}
+
+/// Why the checkpoint is unknown.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// The file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        source: io::Error,
+    },
+    /// The file has another format.
+    #[error("{}: {source}: it is not a checkpoint of Kubernetes 1.10 or later", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        source: serde_json::Error,
+    },
+}
+
+impl KubeletCheckpoint {
+    /// Reads the checkpoint. It is empty if there is no file: the kubelet has allocated nothing yet.
+    ///
+    /// # Errors
+    /// [`CheckpointError`] if it cannot be read.
+    pub fn read(directory: &KubeletDirectory) -> Result<Self, CheckpointError> {
+        let path = directory.0.join("kubelet_internal_checkpoint");
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(source) => return Err(CheckpointError::Read { path, source }),
+        };
+        let file: File =
+            serde_json::from_slice(&bytes).map_err(|source| CheckpointError::Malformed { path, source })?;
+        Ok(Self::of(file.data.entries.unwrap_or_default()))
+    }
+
+    fn of(entries: Vec<Entry>) -> Self {
+        let mut pods: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        for entry in entries {
+            for id in entry.devices.into_ids() {
+                pods.entry((entry.resource.clone(), id)).or_default().insert(entry.pod.clone());
+            }
+        }
+        Self { pods }
+    }
+
+    /// Returns the UIDs of the pods that have a device.
+    pub fn pods(&self, resource: &str, id: &str) -> impl Iterator<Item = &str> {
+        let pods = self.pods.get(&(resource.to_owned(), id.to_owned()));
+        pods.into_iter().flatten().map(String::as_str)
+    }
+}
+
+#[derive(Deserialize)]
+struct File {
+    #[serde(rename = "Data")]
+    data: Data,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    /// `null` without allocations.
+    #[serde(rename = "PodDeviceEntries")]
+    entries: Option<Vec<Entry>>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    #[serde(rename = "PodUID")]
+    pod: String,
+    #[serde(rename = "ResourceName")]
+    resource: String,
+    #[serde(rename = "DeviceIDs")]
+    devices: Ids,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Ids {
+    ByNumaNode(BTreeMap<String, Vec<String>>),
+    List(Vec<String>),
+    None,
+}
+
+impl Ids {
+    fn into_ids(self) -> Vec<String> {
+        match self {
+            Self::ByNumaNode(nodes) => nodes.into_values().flatten().collect(),
+            Self::List(ids) => ids,
+            Self::None => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<KubeletCheckpoint, CheckpointError> {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("kubelet_internal_checkpoint"), text).unwrap();
+        KubeletCheckpoint::read(&KubeletDirectory(dir.path().to_owned()))
+    }
+
+    fn pods(checkpoint: &KubeletCheckpoint, id: &str) -> Vec<String> {
+        checkpoint.pods("a.io/vf", id).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_pods_of_devices_in_both_formats() {
+        let checkpoint = read(
+            r#"{"Data":{"PodDeviceEntries":[
+                {"PodUID":"one","ContainerName":"c","ResourceName":"a.io/vf","DeviceIDs":{"-1":["x"],"0":["y"]},"AllocResp":""},
+                {"PodUID":"two","ContainerName":"c","ResourceName":"a.io/vf","DeviceIDs":["z"],"AllocResp":""},
+                {"PodUID":"new","ContainerName":"c","ResourceName":"a.io/vf","DeviceIDs":["z"],"AllocResp":""},
+                {"PodUID":"two","ContainerName":"c","ResourceName":"b.io/vf","DeviceIDs":{"0":["x"]},"AllocResp":""},
+                {"PodUID":"two","ContainerName":"d","ResourceName":"b.io/vf","DeviceIDs":null,"AllocResp":""}
+            ],"RegisteredDevices":{"a.io/vf":["x","y","z"]}},"Checksum":1}"#,
+        )
+        .unwrap();
+        assert_eq!(
+            ["x", "y", "z", "other"].map(|id| pods(&checkpoint, id).join(" ")),
+            ["one", "one", "new two", ""]
+        );
+    }
+
+    #[test]
+    fn without_allocations_it_is_empty() {
+        let none = tempfile::tempdir().unwrap();
+        let missing = KubeletCheckpoint::read(&KubeletDirectory(none.path().join("none"))).unwrap();
+        let empty =
+            read(r#"{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}},"Checksum":0}"#).unwrap();
+        assert_eq!((missing, empty), (KubeletCheckpoint::default(), KubeletCheckpoint::default()));
+    }
+
+    #[test]
+    fn another_format_is_an_error_with_the_path() {
+        let error = read(r#"{"PodDeviceEntries":[]}"#).unwrap_err().to_string();
+        assert!(error.contains("kubelet_internal_checkpoint: missing field `Data`"), "{error}");
+    }
+}
