@@ -51,6 +51,7 @@ pub mod hostile;
 pub mod http;
 pub mod infiniband;
 pub mod kube_pod;
+pub mod kubelet;
 pub mod machine;
 pub mod master_chain;
 pub mod multus;

@@ -15,7 +15,8 @@ const USER_SPACE_DRIVERS: [&str; 4] = ["vfio-pci", "mlx5_vfio_pci", "uio_pci_gen
 pub struct DeviceUse {
     /// By the ID of the device.
     holders: BTreeMap<String, Holder>,
-    checkpoint: KubeletCheckpoint,
+    /// `None` if it cannot be read: then nobody can tell whether a holder is another one.
+    checkpoint: Option<KubeletCheckpoint>,
 }
 
 /// Who has a device that is not in the node's network namespace.
@@ -36,7 +37,7 @@ pub enum Holder {
 
 impl DeviceUse {
     /// Returns the use of devices by the entries of this boot, and by the kubelet's allocations.
-    pub fn new(entries: &[Entry], boot_id: &str, checkpoint: KubeletCheckpoint) -> Self {
+    pub fn new(entries: &[Entry], boot_id: &str, checkpoint: Option<KubeletCheckpoint>) -> Self {
         let current = entries.iter().filter(|entry| entry.boot_id == boot_id);
         let holder = |entry: &Entry| Some((entry.rdma.pci?.to_string(), Holder::of(entry)));
         Self { holders: current.filter_map(holder).collect(), checkpoint }
@@ -46,7 +47,7 @@ impl DeviceUse {
     /// kubelet has allocated it to has it.
     pub fn other_holder(&self, resource: &str, device: &NodeDevice) -> Option<Holder> {
         let holder = self.holder(device)?;
-        let mut pods = self.checkpoint.pods(resource, &device.id);
+        let mut pods = self.checkpoint.as_ref()?.pods(resource, &device.id);
         let is_allocated_to_it = match &holder {
             Holder::Pod { uid: Some(uid), .. } => pods.any(|pod| pod == uid),
             // Not every runtime tells the UID: it may be that pod.
@@ -136,7 +137,7 @@ mod tests {
     }
 
     fn other(entries: &[Entry], allocated: &[(&str, &str)], device: &NodeDevice) -> Option<String> {
-        let device_use = DeviceUse::new(entries, "boot", checkpoint(allocated));
+        let device_use = DeviceUse::new(entries, "boot", Some(checkpoint(allocated)));
         device_use.other_holder("a.io/vf", device).map(|holder| holder.to_string())
     }
 
@@ -157,6 +158,13 @@ mod tests {
             let is = other(entries, allocated, &in_pod());
             assert_eq!(is.as_deref(), expected, "{entries:?} {allocated:?}");
         }
+    }
+
+    #[test]
+    fn without_the_kubelets_allocations_no_holder_is_another_one() {
+        let device_use = DeviceUse::new(&[], "boot", None);
+        assert_eq!(device_use.other_holder("a.io/vf", &in_pod()), None);
+        assert_eq!(device_use.holder(&in_pod()), Some(Holder::Unknown));
     }
 
     #[test]

@@ -44,6 +44,24 @@ impl ResourceDevices {
         assigned
     }
 
+    /// Leaves a device without a driver or an RDMA device with the resources that had it, although selectors of drivers and of
+    /// RDMA do not match any more: then the kubelet is told that it is unhealthy, and not that it does not exist.
+    pub fn keep_unready(&mut self, former: &Self, devices: &NodeDevices) {
+        for device in devices.devices.iter().filter(|device| device.driver.is_none() || !device.is_rdma()) {
+            if !self.excluded.contains_key(&device.id) {
+                continue;
+            }
+            for (name, _) in
+                former.devices.iter().filter(|(_, list)| list.iter().any(|it| it.id == device.id))
+            {
+                if let Some(list) = self.devices.get_mut(name) {
+                    list.push(device.clone());
+                    self.excluded.remove(&device.id);
+                }
+            }
+        }
+    }
+
     fn assign_device(&mut self, specs: &[ResourceSpec], device: &NodeDevice) {
         let (mut is_assigned, mut has_owner, mut reasons) = (false, false, Vec::new());
         for spec in specs {
@@ -178,6 +196,38 @@ mod tests {
         let reasons: BTreeMap<_, _> = assigned.excluded["0000:af:00.3"].iter().cloned().collect();
         let of = |name: &str| reasons[&name.parse().unwrap()].to_string();
         assert_eq!(of("a.io/all"), "pfNames is p7#1, expected p1; pfNames is p7#1, expected p0");
+    }
+
+    #[test]
+    fn a_device_without_its_driver_stays_in_its_resource() {
+        let config = Config::parse(
+            r#"{"resourceList": [
+                {"resourceName": "rdma", "resourcePrefix": "a.io", "selectors": {"isRdma": true}},
+                {"resourceName": "vfio", "resourcePrefix": "a.io", "selectors": {"drivers": ["vfio-pci"]}}
+            ]}"#,
+        )
+        .unwrap();
+        let mut former = ResourceDevices::default();
+        let mut ids_after = |device: NodeDevice| {
+            let devices = NodeDevices { devices: vec![device], gpus: Vec::new() };
+            let mut assigned = ResourceDevices::assign(&config.resources, &devices);
+            assigned.keep_unready(&former, &devices);
+            former = assigned.clone();
+            assert_eq!(assigned.devices.values().flatten().count() + assigned.excluded.len(), 1);
+            (ids(&assigned, "a.io/rdma").len(), ids(&assigned, "a.io/vfio").len())
+        };
+        let no_rdma = |driver: Option<&str>| NodeDevice {
+            driver: driver.map(str::to_owned),
+            rdma: Vec::new(),
+            char_devices: Vec::new(),
+            ..vf("p0", 0)
+        };
+        assert_eq!(ids_after(no_rdma(None)), (0, 0), "it was never selected");
+        assert_eq!(ids_after(vf("p0", 0)), (1, 0));
+        assert_eq!(ids_after(no_rdma(None)), (1, 0));
+        assert_eq!(ids_after(no_rdma(Some("mlx5_core"))), (1, 0));
+        assert_eq!(ids_after(no_rdma(Some("vfio-pci"))), (0, 1), "another resource selects it");
+        assert_eq!(ids_after(no_rdma(None)), (0, 1));
     }
 
     #[test]

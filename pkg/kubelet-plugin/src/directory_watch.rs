@@ -10,7 +10,8 @@ use inotify::{EventMask, EventStream, Inotify, WatchMask};
 use tokio_stream::StreamExt;
 
 /// Waits for entries of a directory that appear or disappear.
-pub(crate) struct DirectoryWatch {
+#[derive(Debug)]
+pub struct DirectoryWatch {
     path: PathBuf,
     /// `None` while the directory does not exist.
     events: Option<EventStream<[u8; 4096]>>,
@@ -21,13 +22,13 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 impl DirectoryWatch {
     /// Watches a directory, which may not exist yet.
-    pub(crate) fn new(path: PathBuf) -> Self {
+    pub fn new(path: PathBuf) -> Self {
         let events = watch(&path).ok();
         Self { path, events }
     }
 
-    /// Waits until the directory may have changed.
-    pub(crate) async fn changed(&mut self) {
+    /// Waits until the directory may have changed, at most a second.
+    pub async fn changed(&mut self) {
         let Some(events) = &mut self.events else {
             tokio::time::sleep(POLL_INTERVAL).await;
             self.events = watch(&self.path).ok();

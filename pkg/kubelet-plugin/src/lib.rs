@@ -14,6 +14,7 @@ mod serve;
 mod service;
 
 pub use checkpoint::{CheckpointError, KubeletCheckpoint};
+pub use directory_watch::DirectoryWatch;
 pub use registration::RegistrationError;
 pub use resource::{Device, DeviceList, Resource, ResourceError};
 pub use serve::{KubeletDirectory, ServeError, serve};

@@ -3,9 +3,11 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Parser, ValueEnum};
+use device_plugin::preferred::PfPolicy;
 use exporter::{Collector, CollectorSet, DeviceFilter, ExporterOptions};
 
 use crate::{
+    device_plugin::DevicePluginOptions,
     kubernetes_api::KubernetesApi,
     node_name::{self, UnknownNodeName},
 };
@@ -13,7 +15,7 @@ use crate::{
 /// RDMA metrics of this node and of every pod on it
 ///
 /// Serves /metrics for Prometheus, /healthz and /readyz for the kubelet, and a web page at / that shows the data of
-/// /api/v1/node. It changes nothing on the node.
+/// /api/v1/node. It changes nothing on the node. With --device-plugin it also gives the kubelet devices for pods.
 #[derive(Debug, Parser)]
 #[command(name = "silkraild", version, after_help = AFTER_HELP)]
 pub(crate) struct SilkraildCli {
@@ -76,6 +78,22 @@ pub(crate) struct SilkraildCli {
     /// Interval between writes of that file, in seconds
     #[arg(long = "output.interval", default_value = "15", value_name = "SECONDS", value_parser = seconds)]
     pub(crate) interval: Duration,
+    /// Offer devices to the kubelet as resources, as this file of sriov-network-device-plugin or
+    /// k8s-rdma-shared-dev-plugin says; can be repeated
+    #[arg(long = "device-plugin", value_name = "FILE", conflicts_with = "once")]
+    pub(crate) device_plugin: Vec<PathBuf>,
+    /// Directory of the kubelet's device plugins, if its root directory is not /var/lib/kubelet
+    #[arg(long = "device-plugin.dir", default_value = "/var/lib/kubelet/device-plugins", value_name = "DIR")]
+    device_plugin_dir: PathBuf,
+    /// How the devices of a container are distributed over PFs
+    #[arg(long = "device-plugin.pfs", default_value = "spread", value_name = "POLICY")]
+    device_plugin_pfs: PfDistribution,
+    /// Also give containers umad and issm devices, with which they can manage the fabric
+    #[arg(long = "device-plugin.management")]
+    device_plugin_management: bool,
+    /// How long a device must be well before it is healthy again, in seconds
+    #[arg(long = "device-plugin.hold", default_value = "10", value_name = "SECONDS", value_parser = seconds)]
+    device_plugin_hold: Duration,
     /// Serve the snapshots of the process at the other end of standard input
     #[arg(long, hide = true)]
     pub(crate) frontend: bool,
@@ -85,6 +103,14 @@ pub(crate) struct SilkraildCli {
 pub(crate) enum Compat {
     /// Spiderpool's RDMA exporter
     Spiderpool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PfDistribution {
+    /// On as many PFs as possible
+    Spread,
+    /// On as few PFs as possible
+    Pack,
 }
 
 const AFTER_HELP: &str = "\
@@ -133,6 +159,21 @@ impl SilkraildCli {
             psn_drivers: self.psn_driver.clone(),
             spiderpool: self.compat.contains(&Compat::Spiderpool),
         })
+    }
+
+    /// Returns the options of the device plugin.
+    pub(crate) fn device_plugin_options(&self) -> DevicePluginOptions {
+        DevicePluginOptions {
+            root: self.root.clone(),
+            state_dir: self.state_dir.clone(),
+            kubelet: self.device_plugin_dir.clone(),
+            has_management: self.device_plugin_management,
+            policy: match self.device_plugin_pfs {
+                PfDistribution::Spread => PfPolicy::Spread,
+                PfDistribution::Pack => PfPolicy::Pack,
+            },
+            hold: self.device_plugin_hold,
+        }
     }
 }
 

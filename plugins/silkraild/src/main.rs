@@ -7,6 +7,7 @@
 
 mod channel;
 mod cli;
+mod device_plugin;
 mod frontend;
 mod http;
 mod kubernetes_api;
@@ -32,7 +33,12 @@ use exporter::{Exporter, ExporterOptions};
 use exposition::ExpositionFormat;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{cli::SilkraildCli, reader::FrontendHandle, snapshot_source::SnapshotSource};
+use crate::{
+    cli::SilkraildCli,
+    device_plugin::{DevicePlugin, DevicePluginError},
+    reader::FrontendHandle,
+    snapshot_source::SnapshotSource,
+};
 
 /// Threads that encode snapshots, in addition to the main thread and those that collect.
 const THREADS: usize = 3;
@@ -50,6 +56,8 @@ enum DaemonError {
     Output(io::Error),
     #[error(transparent)]
     TextFile(#[from] textfile::TextfileError),
+    #[error(transparent)]
+    DevicePlugin(#[from] device_plugin::DevicePluginError),
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -83,9 +91,13 @@ fn run(cli: &SilkraildCli) -> Result<(), DaemonError> {
         let owners = kubernetes_api::none(&mut settings);
         return print_once(Exporter::new(settings, owners));
     }
+    let mut devices = DevicePlugin::start(&cli.device_plugin, cli.device_plugin_options())?;
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(THREADS).build()?;
-    let end = runtime.block_on(serve(cli, settings));
+    let end = runtime.block_on(serve(cli, settings, devices.as_mut()));
+    if let Some(devices) = devices {
+        devices.end();
+    }
     // Do not wait for threads: one may be writing to a disk that hangs.
     runtime.shutdown_background();
     end
@@ -98,10 +110,21 @@ fn print_once(mut exporter: Exporter) -> Result<(), DaemonError> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(DaemonError::Output)
 }
 
-async fn serve(cli: &SilkraildCli, settings: ExporterOptions) -> Result<(), DaemonError> {
+async fn serve(
+    cli: &SilkraildCli,
+    settings: ExporterOptions,
+    devices: Option<&mut DevicePlugin>,
+) -> Result<(), DaemonError> {
+    let device_failure = async {
+        match devices {
+            Some(devices) => devices.failure().await,
+            None => std::future::pending().await,
+        }
+    };
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tokio::select! {
         end = read(cli, settings) => end,
+        error = device_failure => Err(DevicePluginError::Serving(error).into()),
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),
     }

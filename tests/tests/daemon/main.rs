@@ -5,6 +5,7 @@
 
 mod bare;
 mod crowd;
+mod device_plugin;
 mod http;
 mod kubeconfig;
 mod labels;

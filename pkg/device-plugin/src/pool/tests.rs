@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use kubelet_plugin::KubeletCheckpoint;
+
 use super::*;
 use crate::{Config, PortState, device::fixture::vf};
 
@@ -166,14 +168,16 @@ fn away(index: u32) -> NodeDevice {
 fn a_device_in_another_namespace_is_not_advertised() {
     let card = Card::new(2);
     let pool = card.pool(EXCLUSIVE);
-    let changes = pool.update(Instant::now(), &[away(0), vf("p0", 1)], &NodeState::default());
+    let device_use = DeviceUse::new(&[], "boot", Some(KubeletCheckpoint::default()));
+    let node = NodeState { device_use, ..NodeState::default() };
+    let changes = pool.update(Instant::now(), &[away(0), vf("p0", 1)], &node);
     let texts: Vec<_> =
         changes.into_iter().map(|change| (change.id, change.reason.unwrap().to_string())).collect();
     let expected = "another network namespace has it, and the kubelet has not allocated it to that";
     assert_eq!(texts, [("0000:af:00.2".to_owned(), expected.to_owned())]);
     let is_healthy = || facts(&pool).into_iter().map(|(_, is_healthy, _)| is_healthy).collect::<Vec<_>>();
     assert_eq!(is_healthy(), [false, true]);
-    pool.update(Instant::now(), &[vf("p0", 0), vf("p0", 1)], &NodeState::default());
+    pool.update(Instant::now(), &[vf("p0", 0), vf("p0", 1)], &node);
     assert_eq!(is_healthy(), [true, true]);
 }
 

@@ -1,0 +1,87 @@
+//! RDMA devices as resources of the kubelet.
+//!
+//! It runs on a thread of its own: a collection of metrics that waits for a device must not delay the start of a pod.
+
+mod config_files;
+mod node;
+mod node_changes;
+mod serving;
+
+use std::{
+    io,
+    path::PathBuf,
+    thread::{self, JoinHandle},
+};
+
+use tokio::sync::{oneshot, watch};
+
+pub(crate) use self::{
+    config_files::ConfigFileError,
+    serving::{DevicePluginOptions, ServingError},
+};
+use self::{config_files::ConfigFiles, serving::Serving};
+
+/// Why the device plugin cannot run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DevicePluginError {
+    #[error(transparent)]
+    Config(#[from] ConfigFileError),
+    #[error(transparent)]
+    Serving(#[from] ServingError),
+    #[error("the device plugin cannot start: {0}")]
+    Start(io::Error),
+}
+
+/// The thread of the device plugin.
+#[derive(Debug)]
+pub(crate) struct DevicePlugin {
+    ends: watch::Sender<bool>,
+    failure: Option<oneshot::Receiver<ServingError>>,
+    thread: JoinHandle<()>,
+}
+
+impl DevicePlugin {
+    /// Reads the files and starts the thread; `None` without files.
+    ///
+    /// # Errors
+    /// [`DevicePluginError`] if a file is no configuration, or the changes of the node cannot be watched.
+    pub(crate) fn start(
+        files: &[PathBuf],
+        options: DevicePluginOptions,
+    ) -> Result<Option<Self>, DevicePluginError> {
+        if files.is_empty() {
+            return Ok(None);
+        }
+        let resources = ConfigFiles::read(files)?.into_resources();
+        let (ends, has_ended) = watch::channel(false);
+        let (sender, failure) = oneshot::channel();
+        let serving = Serving::new(resources, options, has_ended).map_err(DevicePluginError::Start)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(DevicePluginError::Start)?;
+        let run = move || {
+            if let Err(error) = runtime.block_on(serving.run()) {
+                // The receiver is gone if the daemon exits already.
+                let _ = sender.send(error);
+            }
+        };
+        let thread = thread::Builder::new().name("device-plugin".into()).spawn(run);
+        let thread = thread.map_err(DevicePluginError::Start)?;
+        Ok(Some(Self { ends, failure: Some(failure), thread }))
+    }
+
+    /// Waits until the device plugin has failed, which it does only if its sockets cannot be created.
+    pub(crate) async fn failure(&mut self) -> ServingError {
+        if let Some(failure) = self.failure.take()
+            && let Ok(error) = failure.await
+        {
+            return error;
+        }
+        std::future::pending().await
+    }
+
+    /// Ends the streams of the kubelet, and deletes the sockets.
+    pub(crate) fn end(self) {
+        let _ = self.ends.send(true);
+        let _ = self.thread.join();
+    }
+}

@@ -1,0 +1,171 @@
+//! Serves the resources, and keeps their devices up to date.
+
+use std::{
+    io,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use device_plugin::{
+    PoolOptions, ResourceDevices, ResourcePool, ResourceSpec, health::HealthChange, preferred::PfPolicy,
+};
+use kubelet_plugin::{KubeletDirectory, ServeError, serve};
+use podmap::PodMap;
+use sysfs::Sysfs;
+use tokio::{
+    select,
+    sync::watch,
+    task::{JoinSet, spawn_blocking},
+    time::{sleep, sleep_until},
+};
+use tracing::{info, warn};
+
+use super::{node::NodeReader, node_changes::NodeChanges};
+
+/// The settings of the device plugin.
+#[derive(Debug, Clone)]
+pub(crate) struct DevicePluginOptions {
+    /// The root directory of the node.
+    pub(crate) root: PathBuf,
+    /// The state directory, with the pod map.
+    pub(crate) state_dir: PathBuf,
+    /// The directory of device plugins.
+    pub(crate) kubelet: PathBuf,
+    /// Whether containers get `umadN` and `issmN`.
+    pub(crate) has_management: bool,
+    /// How the devices of a container are distributed over PFs.
+    pub(crate) policy: PfPolicy,
+    /// How long a device must be well before it is healthy again.
+    pub(crate) hold: Duration,
+}
+
+/// Why a resource is not served.
+#[derive(Debug, thiserror::Error)]
+#[error("the device plugin cannot serve a resource: {0}")]
+pub(crate) struct ServingError(#[from] ServeError);
+
+/// Several events of one change are waited for, such as those of a driver that creates 128 VFs.
+const SETTLE_TIME: Duration = Duration::from_millis(50);
+
+/// The interval at which devices are read without an event: not every driver sends one when its port goes down.
+const READ_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The resources of the node.
+pub(super) struct Serving {
+    pools: Vec<Arc<ResourcePool>>,
+    node: NodeReader,
+    changes: NodeChanges,
+    assigned: ResourceDevices,
+    has_ended: watch::Receiver<bool>,
+}
+
+impl Serving {
+    /// Creates the resources, which are served by [`Serving::run`].
+    ///
+    /// # Errors
+    /// If the changes of the node cannot be watched.
+    pub(super) fn new(
+        resources: Vec<ResourceSpec>,
+        options: DevicePluginOptions,
+        has_ended: watch::Receiver<bool>,
+    ) -> io::Result<Self> {
+        let node = NodeReader {
+            sysfs: Sysfs::at(options.root.join("sys")),
+            pod_map: PodMap::below(&options.state_dir),
+            kubelet: KubeletDirectory(options.kubelet),
+        };
+        let settings = PoolOptions {
+            sysfs: node.sysfs.clone(),
+            dev: options.root.join("dev"),
+            has_management: options.has_management,
+            policy: options.policy,
+            hold: options.hold,
+        };
+        let pool = |spec| Arc::new(ResourcePool::new(spec, settings.clone()));
+        let pools = resources.into_iter().map(pool).collect();
+        let changes = NodeChanges::subscribe(&node.pod_map)?;
+        Ok(Self { pools, node, changes, assigned: ResourceDevices::default(), has_ended })
+    }
+
+    /// Serves until the end is requested.
+    pub(super) async fn run(mut self) -> Result<(), ServingError> {
+        // The first list that the kubelet gets is complete.
+        self.refresh().await;
+        self.report();
+        let mut servers = JoinSet::new();
+        for pool in &self.pools {
+            let (directory, pool, has_ended) =
+                (self.node.kubelet.clone(), Arc::clone(pool), self.has_ended.clone());
+            servers.spawn(async move { serve(&directory, pool, has_ended).await });
+        }
+        select! {
+            end = first_failure(&mut servers) => end,
+            () = self.follow() => Ok(()),
+        }
+    }
+
+    /// Reads the devices after each change.
+    async fn follow(&mut self) {
+        loop {
+            let next_change = self.pools.iter().filter_map(|pool| pool.next_change()).min();
+            let interval = Instant::now() + READ_INTERVAL;
+            let timer = next_change.map_or(interval, |next| next.min(interval));
+            select! {
+                () = self.changes.next() => sleep(SETTLE_TIME).await,
+                () = sleep_until(timer.into()) => {}
+            }
+            self.refresh().await;
+        }
+    }
+
+    async fn refresh(&mut self) {
+        let (pools, node, former) = (self.pools.clone(), self.node.clone(), self.assigned.clone());
+        // A read of sysfs may wait for a driver.
+        if let Ok(Some(assigned)) = spawn_blocking(move || update(&pools, &node, &former)).await {
+            self.assigned = assigned;
+        }
+    }
+
+    /// Logs the number of devices of each resource.
+    fn report(&self) {
+        for pool in &self.pools {
+            let (name, devices) = (&pool.spec().name, pool.number_of_devices());
+            if devices == 0 {
+                warn!(resource = %name, "no device of the node matches its selectors");
+            } else {
+                info!(resource = %name, devices, "found its devices");
+            }
+        }
+    }
+}
+
+/// Waits until a server fails, or all have ended.
+async fn first_failure(servers: &mut JoinSet<Result<(), ServeError>>) -> Result<(), ServingError> {
+    while let Some(end) = servers.join_next().await {
+        end.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
+    }
+    Ok(())
+}
+
+/// Reads the devices and tells the resources. Returns which devices each resource has now; `None` if they cannot be read.
+fn update(
+    pools: &[Arc<ResourcePool>],
+    node: &NodeReader,
+    former: &ResourceDevices,
+) -> Option<ResourceDevices> {
+    let (devices, node) = node.read()?;
+    let specs: Vec<_> = pools.iter().map(|pool| pool.spec().clone()).collect();
+    let mut assigned = ResourceDevices::assign(&specs, &devices);
+    assigned.keep_unready(former, &devices);
+    for pool in pools {
+        let own = assigned.devices.get(&pool.spec().name).map(Vec::as_slice).unwrap_or_default();
+        for HealthChange { id, reason } in pool.update(Instant::now(), own, &node) {
+            match reason {
+                Some(reason) => warn!(resource = %pool.spec().name, device = id, "unhealthy: {reason}"),
+                None => info!(resource = %pool.spec().name, device = id, "healthy"),
+            }
+        }
+    }
+    Some(assigned)
+}

@@ -1,0 +1,151 @@
+//! VFs as resources of the kubelet, while they move, lose their driver, and are removed.
+
+use std::{
+    fs,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+use silkrail_tests::{
+    chain::Chain,
+    daemon::Daemon,
+    kubelet::{KubeletDouble, KubeletResource},
+    machine::{LabMachine, LabVf},
+};
+use testkit::{Observe, wait_until};
+
+use crate::unbound_vf::UnboundVf;
+
+const VFS: &str = "silkrail.io/vf";
+
+/// A change that is only seen when the devices are read again takes up to 10 s; this time is for the emulator.
+const EVENT_TIMEOUT: Duration = Duration::from_secs(5);
+
+struct Resources {
+    _directory: tempfile::TempDir,
+    kubelet: KubeletDouble,
+    daemon: Daemon,
+}
+
+impl Resources {
+    fn new(machine: &LabMachine) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let file: PathBuf = directory.path().join("resources.json");
+        let text = json!({
+            "resourceList": [
+                {
+                    "resourceName": "vf",
+                    "resourcePrefix": "silkrail.io",
+                    // The PF is a device of this resource, too, while it has no VFs.
+                    "selectors": {"pfNames": ["eth0"], "devices": ["10ca"], "isRdma": true}
+                }
+            ],
+            "configList": [{"resourceName": "hca", "rdmaHcaMax": 100, "selectors": {"ifNames": ["eth1"]}}]
+        });
+        fs::write(&file, text.to_string()).unwrap();
+        let kubelet = KubeletDouble::start();
+        let state = machine.node.state_dir();
+        let hold =
+            ["--device-plugin.hold", "1", "--kubernetes", "off", "--state-dir", state.to_str().unwrap()];
+        let daemon = Daemon::start(&[&kubelet.options(&file)[..], &hold].concat());
+        Self { _directory: directory, kubelet, daemon }
+    }
+}
+
+fn ids(machine: &LabMachine, indexes: impl IntoIterator<Item = usize>) -> Vec<String> {
+    indexes.into_iter().map(|index| machine.vf("eth0", index).pci).collect()
+}
+
+/// Waits until these devices, and no others, are healthy.
+fn healthy(resource: &KubeletResource, expected: &[String]) {
+    let began = Instant::now();
+    wait_until(&format!("{expected:?} are healthy"), || resource.healthy() == expected);
+    assert!(began.elapsed() < EVENT_TIMEOUT, "seen after {:?}: without an event", began.elapsed());
+}
+
+fn uverbs(machine: &LabMachine, vf: &LabVf) -> String {
+    let devices = &machine.char_devices()[&vf.pci];
+    format!("/dev/infiniband/{}", devices.iter().find(|name| name.starts_with("uverbs")).unwrap())
+}
+
+#[test]
+fn a_vf_of_a_pod_is_free_only_for_the_kubelet_that_gave_it_to_the_pod() {
+    let machine = LabMachine::exclusive();
+    let mut resources = Resources::new(&machine);
+    let (vf, pod) = (machine.vf("eth0", 3), machine.node.pod("train"));
+    let registered = resources.kubelet.resources(2);
+    let (own, all) = (&registered[VFS], ids(&machine, 0..7));
+    healthy(own, &all);
+    let answer = own.allocate(&[&vf.pci]).unwrap();
+    let nodes: Vec<_> = answer.devices.into_iter().map(|device| device.host_path).collect();
+    assert!(nodes.contains(&uverbs(&machine, &vf)), "{nodes:?}");
+    assert_eq!(nodes.iter().filter(|node| node.contains("uverbs")).count(), 1, "{nodes:?}");
+    let args = "K8S_POD_NAMESPACE=default;K8S_POD_NAME=train;K8S_POD_UID=uid-of-train";
+    let chain = Chain::new(&machine, &vf, &pod, json!({})).args(args);
+    resources.kubelet.checkpoint(VFS, &[("uid-of-train", &vf.pci)]);
+    chain.add();
+    own.pre_start(&[&vf.pci]).unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(own.healthy(), all, "its own pod has it");
+    chain.del();
+    // The kubelet has allocated it to another pod, or to none.
+    for allocations in [&[("uid-of-next", vf.pci.as_str())][..], &[]] {
+        resources.kubelet.checkpoint(VFS, allocations);
+        chain.add();
+        healthy(own, &ids(&machine, (0..7).filter(|index| *index != 3)));
+        chain.del();
+        healthy(own, &all);
+    }
+    let log = resources.daemon.log();
+    assert!(log.contains("pod default/train has it"), "{log}");
+}
+
+#[test]
+fn changes_of_drivers_ports_and_vfs_are_seen() {
+    let machine = LabMachine::exclusive();
+    let mut resources = Resources::new(&machine);
+    let registered = resources.kubelet.resources(2);
+    let (own, all) = (&registered[VFS], ids(&machine, 0..7));
+    healthy(own, &all);
+    let unbound = UnboundVf::from(&machine, &machine.vf("eth0", 1));
+    healthy(own, &ids(&machine, (0..7).filter(|index| *index != 1)));
+    unbound.bind();
+    healthy(own, &all);
+    let vf = machine.vf("eth0", 1);
+    let answer = own.allocate(&[&vf.pci]).unwrap();
+    let nodes: Vec<_> = answer.devices.into_iter().map(|device| device.host_path).collect();
+    assert!(nodes.contains(&uverbs(&machine, &vf)), "{nodes:?}");
+    machine.node.run_ip("link set eth0 down");
+    healthy(own, &[]);
+    machine.node.run_ip("link set eth0 up");
+    healthy(own, &all);
+    machine.node.run("lab-vfs", &["0", "eth0"]);
+    wait_until("no VF is listed", || own.devices().is_empty());
+    machine.node.run("lab-vfs", &["7", "eth0"]);
+    healthy(own, &all);
+    let log = resources.daemon.log();
+    for reason in ["it is not bound to a driver", "the port of"] {
+        assert!(log.contains(reason), "{log}");
+    }
+}
+
+#[test]
+fn containers_share_a_pf_in_shared_mode_only() {
+    for (is_shared, machine) in [(true, LabMachine::shared as fn() -> _), (false, LabMachine::exclusive)] {
+        let machine = machine();
+        let mut resources = Resources::new(&machine);
+        let registered = resources.kubelet.resources(2);
+        let shared = &registered["rdma/hca"];
+        wait_until("100 slots are listed", || shared.devices().len() == 100);
+        assert_eq!(shared.healthy().len(), if is_shared { 100 } else { 0 });
+        let log = resources.daemon.log();
+        assert_eq!(log.contains("silkrail mode set shared"), !is_shared, "{log}");
+        let nodes: Vec<_> =
+            shared.allocate(&["99"]).unwrap().devices.into_iter().map(|device| device.host_path).collect();
+        let device = fs::read_link("/sys/class/net/eth1/device").unwrap();
+        let pf = &machine.char_devices()[device.file_name().unwrap().to_str().unwrap()];
+        let verbs: Vec<_> = nodes.iter().filter(|node| node.contains("uverbs")).collect();
+        assert!(verbs.len() == 1 && pf.iter().any(|name| verbs[0].ends_with(name)), "{nodes:?} {pf:?}");
+    }
+}
