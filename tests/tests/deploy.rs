@@ -59,6 +59,7 @@ fn the_files_that_a_kustomization_names_exist() {
         ("silkraild-owners", "Component", "v1alpha1"),
         ("silkraild-token-review", "Component", "v1alpha1"),
         ("silkrail-gc", "Component", "v1alpha1"),
+        ("silkraild-device-plugin", "Component", "v1alpha1"),
     ];
     for (name, kind, version) in kinds {
         let kustomization = conf::object(&format!("{name}/kustomization.yaml"), kind);
@@ -123,6 +124,45 @@ fn containers_are_unprivileged_and_mount_host_paths_at_the_same_paths() {
             assert_eq!(volume["hostPath"]["path"], mount["mountPath"], "records would have other paths");
         }
     }
+}
+
+/// The component of the device plugin adds a file and two directories of the host, and no privilege.
+#[test]
+fn the_device_plugin_reads_its_resources_and_gets_no_capability() {
+    let patch = conf::object("silkraild-device-plugin/daemonset.yaml", "DaemonSet");
+    let base = conf::object(DAEMON_SET, "DaemonSet");
+    assert_eq!(patch["metadata"]["name"], base["metadata"]["name"]);
+    assert_eq!(patch["metadata"]["namespace"], base["metadata"]["namespace"]);
+    let (pod, container) =
+        (&patch["spec"]["template"]["spec"], &patch["spec"]["template"]["spec"]["containers"][0]);
+    let daemon = &base["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["name"], daemon["name"]);
+    assert_eq!(
+        (&container["securityContext"], &daemon["securityContext"]["runAsUser"]),
+        (&Value::Null, &json!(0))
+    );
+    let mounts = array(&container["volumeMounts"]);
+    let host = |path: &str| {
+        let mount = mounts.iter().find(|mount| mount["mountPath"] == path).unwrap();
+        let volume = array(&pod["volumes"]).iter().find(|volume| volume["name"] == mount["name"]).unwrap();
+        (volume["hostPath"]["path"].clone(), mount["readOnly"] == true)
+    };
+    for (path, is_read_only) in [("/var/lib/kubelet/device-plugins", false), ("/dev/infiniband", true)] {
+        assert_eq!(host(path), (json!(path), is_read_only));
+    }
+    let names = |object: &Value| array(object).iter().map(|it| it["name"].clone()).collect::<Vec<_>>();
+    assert!(
+        names(&daemon["volumeMounts"]).iter().all(|name| !names(&container["volumeMounts"]).contains(name))
+    );
+    let map = conf::object("silkraild-device-plugin/resources.yaml", "ConfigMap");
+    assert_eq!(pod["volumes"][0]["configMap"]["name"], map["metadata"]["name"]);
+    let file = container["env"][0]["value"].as_str().unwrap();
+    let (directory, key) = file.rsplit_once('/').unwrap();
+    assert!(map["data"][key].is_string() && mounts[0]["mountPath"] == directory, "{file}");
+    assert_eq!(container["env"][0]["name"], "SILKRAILD_DEVICE_PLUGIN");
+    let drop_in = "silkraild-device-plugin/silkraild.conf";
+    assert!(unit(drop_in, "Environment").starts_with("SILKRAILD_DEVICE_PLUGIN=/"));
+    assert_eq!(unit(drop_in, "ReadWritePaths"), "/var/lib/kubelet/device-plugins");
 }
 
 /// The value of a key of a unit.

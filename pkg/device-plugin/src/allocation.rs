@@ -12,7 +12,7 @@ use crate::{NodeDevice, ResourceName, ResourceSpec};
 pub struct Allocation<'a> {
     /// The resource.
     pub spec: &'a ResourceSpec,
-    /// The directory of device nodes, `/dev`.
+    /// The directory of device nodes as this process sees it. The runtime, which creates them in the container, sees `/dev`.
     pub dev: &'a Path,
     /// Whether containers get `umadN` and `issmN`. Who can open them can send any management packet to the fabric, and can
     /// claim to be its subnet manager.
@@ -42,6 +42,9 @@ pub enum AllocationError {
     },
 }
 
+/// The directory of device nodes on the node.
+const NODES: &str = "/dev";
+
 /// The name of the connection manager's device, which all RDMA devices share.
 const CONNECTION_MANAGER: &str = "rdma_cm";
 
@@ -65,7 +68,7 @@ impl Allocation<'_> {
         }
         if self.spec.needs_vhost_net {
             for node in ["vhost-net", "net/tun"] {
-                add(&mut response.devices, &self.dev.join(node));
+                add(&mut response.devices, &Path::new(NODES).join(node));
             }
         }
         for variable in variables(&self.spec.name) {
@@ -94,16 +97,15 @@ impl Allocation<'_> {
             let resource = self.spec.name.clone();
             return Err(AllocationError::NoVerbs { resource, device: device.id.clone(), remedy });
         }
-        let manager = self.dev.join("infiniband").join(CONNECTION_MANAGER);
-        if !nodes.is_empty() && manager.exists() {
-            nodes.push(manager);
+        if !nodes.is_empty() && self.dev.join("infiniband").join(CONNECTION_MANAGER).exists() {
+            nodes.push(Path::new(NODES).join("infiniband").join(CONNECTION_MANAGER));
         }
         Ok(nodes)
     }
 
     fn node(&self, device: &NodeDevice, name: &str) -> Result<PathBuf, AllocationError> {
-        let node = self.dev.join("infiniband").join(name);
-        if node.exists() {
+        let node = Path::new(NODES).join("infiniband").join(name);
+        if self.dev.join("infiniband").join(name).exists() {
             Ok(node)
         } else {
             Err(AllocationError::NoNode { device: device.id.clone(), node })
@@ -182,10 +184,10 @@ mod tests {
             Allocation { spec, dev: self.0.path(), has_management }.answer(&ids, devices)
         }
 
-        fn names(&self, response: &ContainerAllocateResponse) -> Vec<String> {
+        fn names(response: &ContainerAllocateResponse) -> Vec<String> {
             let relative = |device: &DeviceSpec| {
                 assert_eq!((&device.host_path, device.permissions.as_str()), (&device.container_path, "rw"));
-                Path::new(&device.host_path).strip_prefix(self.0.path()).unwrap().display().to_string()
+                Path::new(&device.host_path).strip_prefix("/dev").unwrap().display().to_string()
             };
             response.devices.iter().map(relative).collect()
         }
@@ -206,12 +208,12 @@ mod tests {
         let spec = spec("selectors: {isRdma: true}");
         let response = nodes.answer(&spec, false, &[device(0), device(1)]).unwrap();
         assert_eq!(
-            nodes.names(&response),
+            Nodes::names(&response),
             ["infiniband/uverbs2", "infiniband/rdma_cm", "infiniband/uverbs3"]
         );
         let response = nodes.answer(&spec, true, &[device(0)]).unwrap();
         assert_eq!(
-            nodes.names(&response),
+            Nodes::names(&response),
             ["infiniband/uverbs2", "infiniband/umad2", "infiniband/issm2", "infiniband/rdma_cm"]
         );
         assert!(
@@ -226,11 +228,11 @@ mod tests {
             "selectors: {isRdma: true, needVhostNet: true}, additionalInfo: {'*': {rail: '1', x: a}, '0000:af:00.3': {rail: '2'}}",
         );
         let response = nodes.answer(&spec, false, &[device(0), device(1)]).unwrap();
-        assert_eq!(nodes.names(&response)[2..], ["vhost-net", "net/tun"]);
+        assert_eq!(Nodes::names(&response)[2..], ["vhost-net", "net/tun"]);
         assert_eq!(response.envs["PCIDEVICE_A_IO_VF-A"], "0000:af:00.2,0000:af:00.3");
         assert_eq!(response.envs["PCIDEVICE_A_IO_VF_A"], response.envs["PCIDEVICE_A_IO_VF-A"]);
         let information: Value = serde_json::from_str(&response.envs["PCIDEVICE_A_IO_VF_A_INFO"]).unwrap();
-        let uverbs = nodes.0.path().join("infiniband/uverbs3");
+        let uverbs = "/dev/infiniband/uverbs3";
         let expected = json!({
             "generic": {"deviceID": "0000:af:00.3"}, "rdma": {"uverbs": uverbs, "rdma_dev": "mlx5_3"}, "extra": {"rail": "2", "x": "a"}
         });
@@ -257,6 +259,6 @@ mod tests {
     fn a_device_without_rdma_has_no_nodes() {
         let (nodes, spec) = (Nodes::with(&["rdma_cm"]), spec("selectors: {pfNames: [p0]}"));
         let device = NodeDevice { rdma: Vec::new(), char_devices: Vec::new(), ..device(0) };
-        assert_eq!(nodes.names(&nodes.answer(&spec, false, &[device]).unwrap()), [""; 0]);
+        assert_eq!(Nodes::names(&nodes.answer(&spec, false, &[device]).unwrap()), [""; 0]);
     }
 }

@@ -34,7 +34,7 @@ pub struct PoolOptions {
     pub hold: Duration,
 }
 
-/// What all resources of a node are told of it.
+/// The state of a node, which all its resources need.
 #[derive(Debug, Clone, Default)]
 pub struct NodeState {
     /// Where the GPUs are.

@@ -21,7 +21,7 @@ pub fn write(name: &str, value: &str) -> io::Result<()> {
 /// Writes a sysctl that does not have the value already.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn ensure(name: &str, value: &str) -> io::Result<()> {
     if read(name).is_ok_and(|is| is == value) { Ok(()) } else { write(name, value) }
 }

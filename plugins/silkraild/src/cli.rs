@@ -80,7 +80,7 @@ pub(crate) struct SilkraildCli {
     pub(crate) interval: Duration,
     /// Offer devices to the kubelet as resources, as this file of sriov-network-device-plugin or
     /// k8s-rdma-shared-dev-plugin says; can be repeated
-    #[arg(long = "device-plugin", value_name = "FILE", conflicts_with = "once")]
+    #[arg(long = "device-plugin", env = "SILKRAILD_DEVICE_PLUGIN", value_name = "FILE")]
     pub(crate) device_plugin: Vec<PathBuf>,
     /// Directory of the kubelet's device plugins, if its root directory is not /var/lib/kubelet
     #[arg(long = "device-plugin.dir", default_value = "/var/lib/kubelet/device-plugins", value_name = "DIR")]

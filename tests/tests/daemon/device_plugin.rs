@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::symlink, path::PathBuf, time::Duration};
 
-use silkrail_tests::{daemon, daemon::Daemon, kubelet::KubeletDouble};
+use silkrail_tests::{conf, daemon, daemon::Daemon, kubelet::KubeletDouble};
 use testkit::wait_until;
 
 use crate::DaemonFixture;
@@ -96,13 +96,11 @@ impl Card {
             fs::write(&file, "").unwrap();
         }
     }
+}
 
-    fn nodes(&self, names: &[&str]) -> Vec<String> {
-        names
-            .iter()
-            .map(|name| self.node.0.path().join("dev/infiniband").join(name).display().to_string())
-            .collect()
-    }
+/// The nodes on the host: `--root` is only where silkraild sees them.
+fn nodes(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| format!("/dev/infiniband/{name}")).collect()
 }
 
 #[test]
@@ -115,11 +113,11 @@ fn the_kubelet_gets_the_devices_and_containers_their_nodes() {
     let (vf, hca) = (&resources["silkrail.io/vf"], &resources["rdma/hca"]);
     wait_until("the VFs are listed", || vf.healthy() == [FIRST, SECOND]);
     wait_until("the slots are listed", || hca.healthy().len() == 100);
-    let nodes = |answer: kubelet_api::deviceplugin::ContainerAllocateResponse| {
+    let given = |answer: kubelet_api::deviceplugin::ContainerAllocateResponse| {
         answer.devices.into_iter().map(|device| device.host_path).collect::<Vec<_>>()
     };
-    assert_eq!(nodes(vf.allocate(&[SECOND]).unwrap()), card.nodes(&["uverbs2", "rdma_cm"]));
-    assert_eq!(nodes(hca.allocate(&["7"]).unwrap()), card.nodes(&["uverbs0", "rdma_cm"]));
+    assert_eq!(given(vf.allocate(&[SECOND]).unwrap()), nodes(&["uverbs2", "rdma_cm"]));
+    assert_eq!(given(hca.allocate(&["7"]).unwrap()), nodes(&["uverbs0", "rdma_cm"]));
     vf.pre_start(&[SECOND]).unwrap();
     assert_eq!(vf.preferred(&[FIRST, SECOND], 1).unwrap(), [FIRST]);
     let error = vf.allocate(&["0000:af:00.9"]).unwrap_err();
@@ -197,6 +195,17 @@ fn what_is_wrong_in_the_file_is_reported_and_the_rest_is_offered() {
     ] {
         assert!(log.contains(part), "{part}: {log}");
     }
+}
+
+#[test]
+fn the_example_has_no_invalid_key() {
+    let (card, mut kubelet) = (Card::new(), KubeletDouble::start());
+    card.resources(&conf::text("silkraild-device-plugin/resources.yaml"));
+    let daemon = card.serve(&kubelet);
+    let names: Vec<_> = kubelet.resources(2).into_keys().collect();
+    assert_eq!(names, ["rdma/hca_shared_devices_a", "spidernet.io/mellanoxrdma"]);
+    let log = daemon.log();
+    assert!(!log.contains("line "), "{log}");
 }
 
 #[test]
