@@ -15,6 +15,8 @@ const USER_SPACE_DRIVERS: [&str; 4] = ["vfio-pci", "mlx5_vfio_pci", "uio_pci_gen
 pub struct DeviceUse {
     /// By the ID of the device.
     holders: BTreeMap<String, Holder>,
+    /// By UID.
+    pod_names: BTreeMap<String, String>,
     /// `None` if it cannot be read: then nobody can tell whether a holder is another one.
     checkpoint: Option<KubeletCheckpoint>,
 }
@@ -38,9 +40,17 @@ pub enum Holder {
 impl DeviceUse {
     /// Returns the use of devices by the entries of this boot, and by the kubelet's allocations.
     pub fn new(entries: &[Entry], boot_id: &str, checkpoint: Option<KubeletCheckpoint>) -> Self {
-        let current = entries.iter().filter(|entry| entry.boot_id == boot_id);
-        let holder = |entry: &Entry| Some((entry.rdma.pci?.to_string(), Holder::of(entry)));
-        Self { holders: current.filter_map(holder).collect(), checkpoint }
+        let (mut holders, mut pod_names) = (BTreeMap::new(), BTreeMap::new());
+        for entry in entries.iter().filter(|entry| entry.boot_id == boot_id) {
+            let holder = Holder::of(entry);
+            if let Holder::Pod { name, uid: Some(uid) } = &holder {
+                pod_names.insert(uid.clone(), name.clone());
+            }
+            if let Some(pci) = entry.rdma.pci {
+                holders.insert(pci.to_string(), holder);
+            }
+        }
+        Self { holders, pod_names, checkpoint }
     }
 
     /// Returns who has a device that the kubelet must not give to another pod; `None` if it is free, or if the pod that the
@@ -54,6 +64,13 @@ impl DeviceUse {
             _ => pods.next().is_some(),
         };
         (!is_allocated_to_it).then_some(holder)
+    }
+
+    /// Returns the pods to which the kubelet has allocated a device: their names by the pod map, or else their UIDs.
+    pub fn allocated_to(&self, resource: &str, id: &str) -> Vec<String> {
+        let uids = self.checkpoint.iter().flat_map(|checkpoint| checkpoint.pods(resource, id));
+        let name = |uid: &str| self.pod_names.get(uid).cloned().unwrap_or_else(|| format!("UID {uid}"));
+        uids.map(name).collect()
     }
 
     /// Returns who has a device; `None` if it is free.
@@ -165,6 +182,14 @@ mod tests {
         let device_use = DeviceUse::new(&[], "boot", None);
         assert_eq!(device_use.other_holder("a.io/vf", &in_pod()), None);
         assert_eq!(device_use.holder(&in_pod()), Some(Holder::Unknown));
+    }
+
+    #[test]
+    fn the_kubelets_pods_have_the_names_of_the_pod_map() {
+        let id = in_pod().id;
+        let allocations = checkpoint(&[("one", &id), ("two", &id)]);
+        let device_use = DeviceUse::new(&[entry(&id, Some("one"), "boot")], "boot", Some(allocations));
+        assert_eq!(device_use.allocated_to("a.io/vf", &id), ["default/train", "UID two"]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Holder, NodeDevice, PortState};
+use crate::{Holder, NodeDevice, NodeState, PortState, ResourceMode, ResourceSpec};
 
 /// Why a device cannot be given to a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,8 +33,20 @@ impl UnhealthyReason {
     }
 }
 
-/// Returns why a device cannot be given to a container; `None` if it can.
-pub fn reason(device: &NodeDevice, requires_rdma: bool) -> Option<UnhealthyReason> {
+/// Returns why a device cannot be given to a container of a resource; `None` if it can.
+pub fn reason(device: &NodeDevice, spec: &ResourceSpec, node: &NodeState) -> Option<UnhealthyReason> {
+    let requires_rdma = spec.selectors.iter().all(|selector| selector.is_rdma);
+    own_reason(device, requires_rdma).or_else(|| match spec.mode {
+        ResourceMode::Shared { .. } => node.is_rdma_exclusive.then_some(UnhealthyReason::ExclusiveMode),
+        ResourceMode::Exclusive(_) => {
+            let holder = node.device_use.other_holder(&spec.name.to_string(), device);
+            holder.map(UnhealthyReason::InUse)
+        }
+    })
+}
+
+/// Returns the reason that the device itself has.
+fn own_reason(device: &NodeDevice, requires_rdma: bool) -> Option<UnhealthyReason> {
     if device.function.is_some() && device.driver.is_none() {
         return Some(UnhealthyReason::NoDriver);
     }
@@ -248,17 +260,20 @@ mod tests {
     #[test]
     fn the_reasons_of_a_device() {
         let healthy = NodeDevice { port: Some(PortState { name: "p0".into(), is_up: true }), ..vf("p0", 0) };
-        assert_eq!(reason(&healthy, true), None);
+        assert_eq!(own_reason(&healthy, true), None);
         let in_pod = NodeDevice { rdma: Vec::new(), links: Vec::new(), ..healthy.clone() };
-        assert_eq!(reason(&in_pod, true), None, "a device of a running pod is healthy");
+        assert_eq!(own_reason(&in_pod, true), None, "a device of a running pod is healthy");
         let unbound = NodeDevice { driver: None, ..healthy.clone() };
-        assert_eq!(reason(&unbound, true), Some(UnhealthyReason::NoDriver));
+        assert_eq!(own_reason(&unbound, true), Some(UnhealthyReason::NoDriver));
         let without = NodeDevice { rdma: Vec::new(), char_devices: Vec::new(), ..healthy.clone() };
-        assert_eq!((reason(&without, true), reason(&without, false)), (Some(UnhealthyReason::NoRdma), None));
+        assert_eq!(
+            (own_reason(&without, true), own_reason(&without, false)),
+            (Some(UnhealthyReason::NoRdma), None)
+        );
         let port = NodeDevice { port: Some(PortState { name: "p0".into(), is_up: false }), ..healthy };
-        assert_eq!(reason(&port, false), down());
+        assert_eq!(own_reason(&port, false), down());
         assert_eq!(down().unwrap().to_string(), "the port of p0 is down");
         let software = NodeDevice { function: None, driver: None, port: None, ..vf("p0", 0) };
-        assert_eq!(reason(&software, true), None);
+        assert_eq!(own_reason(&software, true), None);
     }
 }

@@ -14,8 +14,8 @@ use sysfs::Sysfs;
 use tokio::sync::watch;
 
 use crate::{
-    Allocation, DeviceUse, Holder, NodeDevice, NodeDevices, PciPath, ResourceMode, ResourceSpec,
-    health::{self, HealthChange, HealthHistory, UnhealthyReason},
+    Allocation, Holder, NodeDevice, NodeDevices, NodeState, ResourceMode, ResourceSpec,
+    health::{self, HealthChange, HealthHistory},
     preferred::{self, Candidate, PfPolicy},
 };
 
@@ -32,17 +32,6 @@ pub struct PoolOptions {
     pub policy: PfPolicy,
     /// How long a device must be well before it is healthy again.
     pub hold: Duration,
-}
-
-/// The state of a node, which all its resources need.
-#[derive(Debug, Clone, Default)]
-pub struct NodeState {
-    /// Where the GPUs are.
-    pub gpus: Vec<PciPath>,
-    /// Who uses the devices.
-    pub device_use: DeviceUse,
-    /// Whether a network namespace has its own RDMA devices.
-    pub is_rdma_exclusive: bool,
 }
 
 /// A resource with its devices.
@@ -91,7 +80,7 @@ impl ResourcePool {
         let devices = devices.iter().filter(|device| device.id.len() <= MAX_ID);
         state.devices = devices.cloned().collect();
         state.node = node.clone();
-        let reason = |device: &NodeDevice| (device.id.clone(), self.unhealthy_reason(device, node));
+        let reason = |device: &NodeDevice| (device.id.clone(), health::reason(device, &self.spec, node));
         let reasons: Vec<_> = state.devices.iter().map(reason).collect();
         let changes = state.health.update(now, reasons);
         let list = self.device_list(&state);
@@ -102,17 +91,6 @@ impl ResourcePool {
             is_changed
         });
         changes
-    }
-
-    fn unhealthy_reason(&self, device: &NodeDevice, node: &NodeState) -> Option<UnhealthyReason> {
-        let is_shared = matches!(self.spec.mode, ResourceMode::Shared { .. });
-        health::reason(device, self.requires_rdma()).or_else(|| match is_shared {
-            true => node.is_rdma_exclusive.then_some(UnhealthyReason::ExclusiveMode),
-            false => {
-                let holder = node.device_use.other_holder(&self.spec.name.to_string(), device);
-                holder.map(UnhealthyReason::InUse)
-            }
-        })
     }
 
     /// Returns the number of its devices; several containers may share one.
@@ -152,10 +130,6 @@ impl ResourcePool {
     /// Returns who has a device that must be in the node's namespace.
     fn present_holder(&self, device: &NodeDevice) -> Option<Holder> {
         self.is_exclusive().then(|| self.state().node.device_use.holder(device)).flatten()
-    }
-
-    fn requires_rdma(&self) -> bool {
-        self.spec.selectors.iter().all(|selector| selector.is_rdma)
     }
 
     fn device_list(&self, state: &PoolState) -> DeviceList {

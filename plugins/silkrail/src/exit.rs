@@ -51,6 +51,10 @@ pub(crate) enum CommandError {
     Rdma(#[from] rdma::Error),
     #[error(transparent)]
     PodMap(#[from] podmap::Error),
+    #[error("{0}; expected the file of `silkraild --device-plugin` (--file)")]
+    ResourceFile(#[from] device_plugin::ResourceFileError),
+    #[error(transparent)]
+    Devices(#[from] device_plugin::NodeReadError),
     #[error(transparent)]
     CannotJudge(#[from] netns::NotOnNode),
     #[error(transparent)]
@@ -140,6 +144,7 @@ impl CommandError {
             Self::Check(::check::Error::Rdma(NoRdma | TooOld { .. })) => CommandExit::Unsupported,
             Self::Mode(error) | Self::Apply(ApplyError::Mode(error)) => mode(error),
             Self::NodeFile { .. } | Self::NoPf { .. } | Self::Profile { .. } => CommandExit::Wrong,
+            Self::ResourceFile(device_plugin::ResourceFileError::Invalid { .. }) => CommandExit::Wrong,
             Self::Apply(ApplyError::NodeFile(_)) | Self::Recover(RecoverError::NoFunction(_)) => {
                 CommandExit::Wrong
             }
@@ -154,6 +159,8 @@ impl CommandError {
             // No `_`: a new error must be given its exit status here.
             Self::Rdma(_)
             | Self::PodMap(_)
+            | Self::ResourceFile(_)
+            | Self::Devices(_)
             | Self::CannotJudge(_)
             | Self::Gc(_)
             | Self::Bundle(_)

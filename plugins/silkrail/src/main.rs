@@ -7,6 +7,7 @@
 mod apply;
 mod check;
 mod completion;
+mod devices;
 mod doctor;
 mod exit;
 mod gc;
@@ -53,6 +54,7 @@ enum Command {
     Vf(vf::VfCommand),
     Apply(apply::ApplyArgs),
     Pods(pods::PodsArgs),
+    Devices(devices::DevicesArgs),
     Gc(gc::GcArgs),
     Doctor(doctor::DoctorArgs),
     #[command(subcommand)]
@@ -89,6 +91,7 @@ fn run(cli: &SilkrailCli, out: &mut dyn Write) -> Result<CommandExit, CommandErr
         Command::Vf(command) => command.run(&cli.root, out),
         Command::Apply(args) => args.run(&cli.root, out),
         Command::Pods(args) => args.run(&cli.root, out),
+        Command::Devices(args) => args.run(&cli.root, out),
         Command::Gc(args) => args.run(&cli.root, out),
         Command::Doctor(args) => args.run(&cli.root, out),
         Command::Check(command) => command.run(&cli.root, out),

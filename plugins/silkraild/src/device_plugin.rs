@@ -2,8 +2,6 @@
 //!
 //! It runs on a thread of its own: a collection of metrics that waits for a device must not delay the start of a pod.
 
-mod config_files;
-mod node;
 mod node_changes;
 mod serving;
 
@@ -13,19 +11,18 @@ use std::{
     thread::{self, JoinHandle},
 };
 
+use device_plugin::{ResourceFileError, ResourceFiles};
 use tokio::sync::{oneshot, watch};
+use tracing::warn;
 
-pub(crate) use self::{
-    config_files::ConfigFileError,
-    serving::{DevicePluginOptions, ServingError},
-};
-use self::{config_files::ConfigFiles, serving::Serving};
+use self::serving::Serving;
+pub(crate) use self::serving::{DevicePluginOptions, ServingError};
 
 /// Why the device plugin cannot run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DevicePluginError {
     #[error(transparent)]
-    Config(#[from] ConfigFileError),
+    Config(#[from] ResourceFileError),
     #[error(transparent)]
     Serving(#[from] ServingError),
     #[error("the device plugin cannot start: {0}")]
@@ -52,7 +49,8 @@ impl DevicePlugin {
         if files.is_empty() {
             return Ok(None);
         }
-        let resources = ConfigFiles::read(files)?.into_resources();
+        let ResourceFiles { resources, findings } = ResourceFiles::read(files)?;
+        findings.iter().for_each(|finding| warn!("{finding}"));
         let (ends, has_ended) = watch::channel(false);
         let (sender, failure) = oneshot::channel();
         let serving = Serving::new(resources, options, has_ended).map_err(DevicePluginError::Start)?;

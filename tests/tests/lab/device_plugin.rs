@@ -6,9 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 use silkrail_tests::{
     chain::Chain,
+    cli,
     daemon::Daemon,
     kubelet::{KubeletDouble, KubeletResource},
     machine::{LabMachine, LabVf},
@@ -24,6 +25,7 @@ const EVENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 struct Resources {
     _directory: tempfile::TempDir,
+    file: PathBuf,
     kubelet: KubeletDouble,
     daemon: Daemon,
 }
@@ -49,7 +51,7 @@ impl Resources {
         let hold =
             ["--device-plugin.hold", "1", "--kubernetes", "off", "--state-dir", state.to_str().unwrap()];
         let daemon = Daemon::start(&[&kubelet.options(&file)[..], &hold].concat());
-        Self { _directory: directory, kubelet, daemon }
+        Self { _directory: directory, file, kubelet, daemon }
     }
 }
 
@@ -99,6 +101,46 @@ fn a_vf_of_a_pod_is_free_only_for_the_kubelet_that_gave_it_to_the_pod() {
     }
     let log = resources.daemon.log();
     assert!(log.contains("pod default/train has it"), "{log}");
+}
+
+#[test]
+fn the_command_shows_who_has_a_device_and_who_should() {
+    let machine = LabMachine::exclusive();
+    let resources = Resources::new(&machine);
+    let (vf, pod) = (machine.vf("eth0", 2), machine.node.pod("train"));
+    let args = "K8S_POD_NAMESPACE=default;K8S_POD_NAME=train;K8S_POD_UID=uid-of-train";
+    let chain = Chain::new(&machine, &vf, &pod, json!({})).args(args);
+    chain.add();
+    let listed = |more: &str| {
+        let (file, kubelet) = (resources.file.display(), resources.kubelet.directory().display());
+        let state = machine.node.state_dir();
+        let options = format!("--file {file} --kubelet-dir {kubelet} --state-dir {}", state.display());
+        cli::silkrail(&format!("devices {options} {more}")).ended(0)
+    };
+    let device = |resource: &str, id: &str| {
+        let report = listed("--json").json();
+        let found = |it: &&Value| it["resource"] == resource && it["id"] == id;
+        report["devices"].as_array().unwrap().iter().find(found).unwrap().clone()
+    };
+    let taken = device(VFS, &vf.pci);
+    assert_eq!((&taken["holder"], &taken["allocatedTo"]), (&json!("pod default/train"), &json!([])));
+    assert!(taken["unhealthy"].as_str().unwrap().contains("the kubelet has not allocated it"), "{taken}");
+    resources.kubelet.checkpoint(VFS, &[("uid-of-train", &vf.pci)]);
+    let own = device(VFS, &vf.pci);
+    assert_eq!((&own["allocatedTo"], &own["unhealthy"]), (&json!(["default/train"]), &Value::Null));
+    let free = device(VFS, &machine.vf("eth0", 3).pci);
+    assert_eq!(
+        (&free["holder"], &free["unhealthy"], &free["pf"]),
+        (&Value::Null, &Value::Null, &json!("eth0"))
+    );
+    assert_eq!(free["rdmaDevices"], json!([machine.vf("eth0", 3).rdma]));
+    let table = listed("--all").stdout;
+    for part in
+        ["RESOURCE", "rdma/hca", "0 of 100", "silkrail mode set shared", "Not offered:", "it has 7 VFs"]
+    {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    chain.del();
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use kubelet_plugin::KubeletCheckpoint;
 
 use super::*;
-use crate::{Config, PortState, device::fixture::vf};
+use crate::{Config, DeviceUse, PortState, device::fixture::vf};
 
 struct Card {
     root: tempfile::TempDir,

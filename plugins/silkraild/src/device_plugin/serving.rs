@@ -8,7 +8,8 @@ use std::{
 };
 
 use device_plugin::{
-    PoolOptions, ResourceDevices, ResourcePool, ResourceSpec, health::HealthChange, preferred::PfPolicy,
+    NodeReader, NodeReading, PoolOptions, ResourceDevices, ResourcePool, ResourceSpec, health::HealthChange,
+    preferred::PfPolicy,
 };
 use kubelet_plugin::{KubeletDirectory, ServeError, serve};
 use podmap::PodMap;
@@ -21,7 +22,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use super::{node::NodeReader, node_changes::NodeChanges};
+use super::node_changes::NodeChanges;
 
 /// The settings of the device plugin.
 #[derive(Debug, Clone)]
@@ -154,13 +155,15 @@ fn update(
     node: &NodeReader,
     former: &ResourceDevices,
 ) -> Option<ResourceDevices> {
-    let (devices, node) = node.read()?;
+    let NodeReading { devices, state, warnings } =
+        node.read().inspect_err(|error| warn!("{error}; the former ones stay offered")).ok()?;
+    warnings.iter().for_each(|warning| warn!("{warning}"));
     let specs: Vec<_> = pools.iter().map(|pool| pool.spec().clone()).collect();
     let mut assigned = ResourceDevices::assign(&specs, &devices);
     assigned.keep_unready(former, &devices);
     for pool in pools {
         let own = assigned.devices.get(&pool.spec().name).map(Vec::as_slice).unwrap_or_default();
-        for HealthChange { id, reason } in pool.update(Instant::now(), own, &node) {
+        for HealthChange { id, reason } in pool.update(Instant::now(), own, &state) {
             match reason {
                 Some(reason) => warn!(resource = %pool.spec().name, device = id, "unhealthy: {reason}"),
                 None => info!(resource = %pool.spec().name, device = id, "healthy"),

@@ -1,0 +1,85 @@
+//! Reads the devices of the node, and who uses them.
+
+use std::io;
+
+use kubelet_plugin::{KubeletCheckpoint, KubeletDirectory};
+use podmap::PodMap;
+use rdma::NetnsMode;
+use sysfs::Sysfs;
+
+use crate::{DeviceUse, NodeDevices, NodeState};
+
+/// Where the devices of a node and their use are read.
+#[derive(Debug, Clone)]
+pub struct NodeReader {
+    /// The devices.
+    pub sysfs: Sysfs,
+    /// Which container has which device.
+    pub pod_map: PodMap,
+    /// The directory with the kubelet's checkpoint.
+    pub kubelet: KubeletDirectory,
+}
+
+/// What was read.
+#[derive(Debug, Clone)]
+pub struct NodeReading {
+    /// The devices.
+    pub devices: NodeDevices,
+    /// Their use.
+    pub state: NodeState,
+    /// What could not be read, and was left out.
+    pub warnings: Vec<String>,
+}
+
+/// Why the devices cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeReadError {
+    /// Of the default routes.
+    #[error("the links of the default routes cannot be read: {0}")]
+    DefaultRoutes(#[from] inventory::Error),
+    /// Of sysfs.
+    #[error("the devices of the node cannot be read: {0}")]
+    Devices(#[from] sysfs::Error),
+    /// Of the boot ID.
+    #[error("the boot ID cannot be read: {0}")]
+    BootId(#[from] io::Error),
+    /// Of the pod map.
+    #[error("the pod map cannot be read: {0}")]
+    PodMap(#[from] podmap::Error),
+}
+
+impl NodeReader {
+    /// Reads the devices and their use. Without the kubelet's checkpoint, nobody is taken for a wrong holder.
+    ///
+    /// # Errors
+    /// [`NodeReadError`].
+    pub fn read(&self) -> Result<NodeReading, NodeReadError> {
+        let devices = NodeDevices::read(&self.sysfs, &inventory::default_route_links()?)?;
+        let (mut entries, mut warnings) = (Vec::new(), Vec::new());
+        for entry in self.pod_map.read_all()? {
+            match entry {
+                Ok(entry) => entries.push(entry),
+                Err(error) => warnings.push(error.to_string()),
+            }
+        }
+        let checkpoint = match KubeletCheckpoint::read(&self.kubelet) {
+            Ok(checkpoint) => Some(checkpoint),
+            Err(error) => {
+                warnings.push(error.to_string());
+                None
+            }
+        };
+        let state = NodeState {
+            gpus: devices.gpus.clone(),
+            device_use: DeviceUse::new(&entries, bootid::current()?, checkpoint),
+            is_rdma_exclusive: is_rdma_exclusive(),
+        };
+        Ok(NodeReading { devices, state, warnings })
+    }
+}
+
+/// Whether a network namespace has its own RDMA devices. Without an answer, such as of a kernel without RDMA, it does not.
+fn is_rdma_exclusive() -> bool {
+    let mode = rdma::Handle::open_here().ok().and_then(|handle| handle.netns_mode().ok());
+    mode == Some(NetnsMode::Exclusive)
+}

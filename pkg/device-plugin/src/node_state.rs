@@ -1,0 +1,14 @@
+//! The state of a node besides its devices.
+
+use crate::{DeviceUse, PciPath};
+
+/// The state of a node, which all its resources need.
+#[derive(Debug, Clone, Default)]
+pub struct NodeState {
+    /// Where the GPUs are.
+    pub gpus: Vec<PciPath>,
+    /// Who uses the devices.
+    pub device_use: DeviceUse,
+    /// Whether a network namespace has its own RDMA devices.
+    pub is_rdma_exclusive: bool,
+}
