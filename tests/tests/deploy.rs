@@ -147,9 +147,8 @@ fn the_device_plugin_reads_its_resources_and_gets_no_capability() {
         let volume = array(&pod["volumes"]).iter().find(|volume| volume["name"] == mount["name"]).unwrap();
         (volume["hostPath"]["path"].clone(), mount["readOnly"] == true)
     };
-    for (path, is_read_only) in [("/var/lib/kubelet/device-plugins", false), ("/dev/infiniband", true)] {
-        assert_eq!(host(path), (json!(path), is_read_only));
-    }
+    let sockets = "/var/lib/kubelet/device-plugins";
+    assert_eq!(host(sockets), (json!(sockets), false));
     let names = |object: &Value| array(object).iter().map(|it| it["name"].clone()).collect::<Vec<_>>();
     assert!(
         names(&daemon["volumeMounts"]).iter().all(|name| !names(&container["volumeMounts"]).contains(name))

@@ -12,8 +12,8 @@ use crate::{NodeDevice, ResourceName, ResourceSpec};
 pub struct Allocation<'a> {
     /// The resource.
     pub spec: &'a ResourceSpec,
-    /// The directory of device nodes as this process sees it. The runtime, which creates them in the container, sees `/dev`.
-    pub dev: &'a Path,
+    /// Whether there is `rdma_cm`, the connection manager's device, which all RDMA devices share.
+    pub has_connection_manager: bool,
     /// Whether containers get `umadN` and `issmN`. Who can open them can send any management packet to the fabric, and can
     /// claim to be its subnet manager.
     pub has_management: bool,
@@ -32,21 +32,10 @@ pub enum AllocationError {
         /// What to do.
         remedy: &'static str,
     },
-    /// A device node is missing.
-    #[error("device {device} has {}, which does not exist: udev or devtmpfs must create it", node.display())]
-    NoNode {
-        /// The device.
-        device: String,
-        /// The missing node.
-        node: PathBuf,
-    },
 }
 
 /// The directory of device nodes on the node.
 const NODES: &str = "/dev";
-
-/// The name of the connection manager's device, which all RDMA devices share.
-const CONNECTION_MANAGER: &str = "rdma_cm";
 
 impl Allocation<'_> {
     /// Returns the answer for devices that were read just now: their numbers change when they move to another namespace.
@@ -60,9 +49,8 @@ impl Allocation<'_> {
     ) -> Result<ContainerAllocateResponse, AllocationError> {
         let mut response = ContainerAllocateResponse::default();
         let mut information = Map::new();
-        let is_rdma = self.spec.selectors.iter().any(|selector| selector.is_rdma);
         for device in devices {
-            let nodes = self.nodes(device, is_rdma)?;
+            let nodes = self.nodes(device)?;
             information.insert(device.id.clone(), self.information(device, &nodes));
             nodes.iter().for_each(|node| add(&mut response.devices, node));
         }
@@ -80,14 +68,16 @@ impl Allocation<'_> {
         Ok(response)
     }
 
-    /// Returns the nodes of a device.
-    fn nodes(&self, device: &NodeDevice, is_rdma: bool) -> Result<Vec<PathBuf>, AllocationError> {
-        let mut nodes = Vec::new();
-        for name in &device.char_devices {
-            if name.starts_with("uverbs") || self.has_management {
-                nodes.push(self.node(device, name)?);
-            }
-        }
+    /// Returns the nodes of a device. Whether they exist is not tested: in a container, /dev is another one.
+    pub(crate) fn nodes(&self, device: &NodeDevice) -> Result<Vec<PathBuf>, AllocationError> {
+        let in_dev = |name: String| Path::new(NODES).join(name);
+        let mut nodes: Vec<_> = device
+            .char_devices
+            .iter()
+            .filter(|name| name.starts_with("uverbs") || self.has_management)
+            .map(|name| in_dev(format!("infiniband/{name}")))
+            .collect();
+        let is_rdma = self.spec.selectors.iter().any(|selector| selector.is_rdma);
         if nodes.is_empty() && is_rdma {
             let remedy = if device.rdma.is_empty() {
                 "its driver has not created an RDMA device"
@@ -97,26 +87,20 @@ impl Allocation<'_> {
             let resource = self.spec.name.clone();
             return Err(AllocationError::NoVerbs { resource, device: device.id.clone(), remedy });
         }
-        if !nodes.is_empty() && self.dev.join("infiniband").join(CONNECTION_MANAGER).exists() {
-            nodes.push(Path::new(NODES).join("infiniband").join(CONNECTION_MANAGER));
+        if !nodes.is_empty() && self.has_connection_manager {
+            nodes.push(in_dev("infiniband/rdma_cm".into()));
+        }
+        if let Some(group) = device.vfio_group.as_ref() {
+            nodes.extend([in_dev("vfio/vfio".into()), in_dev(format!("vfio/{group}"))]);
         }
         Ok(nodes)
-    }
-
-    fn node(&self, device: &NodeDevice, name: &str) -> Result<PathBuf, AllocationError> {
-        let node = Path::new(NODES).join("infiniband").join(name);
-        if self.dev.join("infiniband").join(name).exists() {
-            Ok(node)
-        } else {
-            Err(AllocationError::NoNode { device: device.id.clone(), node })
-        }
     }
 
     /// Returns the facts of a device in the form of sriov-network-device-plugin.
     fn information(&self, device: &NodeDevice, nodes: &[PathBuf]) -> Value {
         let mut information = json!({"generic": {"deviceID": device.id}});
         let mut rdma = Map::new();
-        for node in nodes {
+        for node in nodes.iter().filter(|node| node.starts_with("/dev/infiniband")) {
             let name = node.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let key = name.trim_end_matches(|c: char| c.is_ascii_digit());
             rdma.insert(key.to_owned(), json!(node));
@@ -152,8 +136,6 @@ fn add(devices: &mut Vec<DeviceSpec>, node: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
     use crate::{Config, device::fixture::vf};
 
@@ -164,33 +146,21 @@ mod tests {
         config.resources.into_iter().next().unwrap()
     }
 
-    struct Nodes(tempfile::TempDir);
+    fn answer(
+        spec: &ResourceSpec,
+        has_management: bool,
+        devices: &[NodeDevice],
+    ) -> Result<ContainerAllocateResponse, AllocationError> {
+        let ids: Vec<_> = devices.iter().map(|device| device.id.clone()).collect();
+        Allocation { spec, has_connection_manager: true, has_management }.answer(&ids, devices)
+    }
 
-    impl Nodes {
-        fn with(names: &[&str]) -> Self {
-            let dir = tempfile::tempdir().unwrap();
-            fs::create_dir_all(dir.path().join("infiniband")).unwrap();
-            names.iter().for_each(|name| fs::write(dir.path().join("infiniband").join(name), "").unwrap());
-            Self(dir)
-        }
-
-        fn answer(
-            &self,
-            spec: &ResourceSpec,
-            has_management: bool,
-            devices: &[NodeDevice],
-        ) -> Result<ContainerAllocateResponse, AllocationError> {
-            let ids: Vec<_> = devices.iter().map(|device| device.id.clone()).collect();
-            Allocation { spec, dev: self.0.path(), has_management }.answer(&ids, devices)
-        }
-
-        fn names(response: &ContainerAllocateResponse) -> Vec<String> {
-            let relative = |device: &DeviceSpec| {
-                assert_eq!((&device.host_path, device.permissions.as_str()), (&device.container_path, "rw"));
-                Path::new(&device.host_path).strip_prefix("/dev").unwrap().display().to_string()
-            };
-            response.devices.iter().map(relative).collect()
-        }
+    fn names(response: &ContainerAllocateResponse) -> Vec<String> {
+        let relative = |device: &DeviceSpec| {
+            assert_eq!((&device.host_path, device.permissions.as_str()), (&device.container_path, "rw"));
+            device.host_path.strip_prefix("/dev/").unwrap().to_owned()
+        };
+        response.devices.iter().map(relative).collect()
     }
 
     fn device(index: u32) -> NodeDevice {
@@ -203,17 +173,12 @@ mod tests {
 
     #[test]
     fn a_container_gets_the_verbs_nodes_of_its_devices_only() {
-        let nodes =
-            Nodes::with(&["uverbs2", "uverbs3", "uverbs4", "umad2", "umad3", "issm2", "issm3", "rdma_cm"]);
         let spec = spec("selectors: {isRdma: true}");
-        let response = nodes.answer(&spec, false, &[device(0), device(1)]).unwrap();
+        let response = answer(&spec, false, &[device(0), device(1)]).unwrap();
+        assert_eq!(names(&response), ["infiniband/uverbs2", "infiniband/rdma_cm", "infiniband/uverbs3"]);
+        let response = answer(&spec, true, &[device(0)]).unwrap();
         assert_eq!(
-            Nodes::names(&response),
-            ["infiniband/uverbs2", "infiniband/rdma_cm", "infiniband/uverbs3"]
-        );
-        let response = nodes.answer(&spec, true, &[device(0)]).unwrap();
-        assert_eq!(
-            Nodes::names(&response),
+            names(&response),
             ["infiniband/uverbs2", "infiniband/umad2", "infiniband/issm2", "infiniband/rdma_cm"]
         );
         assert!(
@@ -223,42 +188,38 @@ mod tests {
 
     #[test]
     fn environment_variables_tell_the_devices() {
-        let nodes = Nodes::with(&["uverbs2", "uverbs3"]);
         let spec = spec(
             "selectors: {isRdma: true, needVhostNet: true}, additionalInfo: {'*': {rail: '1', x: a}, '0000:af:00.3': {rail: '2'}}",
         );
-        let response = nodes.answer(&spec, false, &[device(0), device(1)]).unwrap();
-        assert_eq!(Nodes::names(&response)[2..], ["vhost-net", "net/tun"]);
+        let response = answer(&spec, false, &[device(0), device(1)]).unwrap();
+        assert_eq!(names(&response)[3..], ["vhost-net", "net/tun"]);
         assert_eq!(response.envs["PCIDEVICE_A_IO_VF-A"], "0000:af:00.2,0000:af:00.3");
         assert_eq!(response.envs["PCIDEVICE_A_IO_VF_A"], response.envs["PCIDEVICE_A_IO_VF-A"]);
         let information: Value = serde_json::from_str(&response.envs["PCIDEVICE_A_IO_VF_A_INFO"]).unwrap();
         let uverbs = "/dev/infiniband/uverbs3";
         let expected = json!({
-            "generic": {"deviceID": "0000:af:00.3"}, "rdma": {"uverbs": uverbs, "rdma_dev": "mlx5_3"}, "extra": {"rail": "2", "x": "a"}
+            "generic": {"deviceID": "0000:af:00.3"}, "rdma": {"uverbs": uverbs, "rdma_cm": "/dev/infiniband/rdma_cm", "rdma_dev": "mlx5_3"}, "extra": {"rail": "2", "x": "a"}
         });
         assert_eq!(information["0000:af:00.3"], expected);
     }
 
     #[test]
     fn a_container_does_not_start_without_its_device() {
-        let (nodes, spec) = (Nodes::with(&[]), spec("selectors: {isRdma: true}"));
-        let error = nodes.answer(&spec, false, &[device(0)]).unwrap_err().to_string();
-        assert!(
-            error.contains("0000:af:00.2") && error.contains("infiniband/uverbs2, which does not exist"),
-            "{error}"
-        );
+        let spec = spec("selectors: {isRdma: true}");
         let without = NodeDevice { char_devices: Vec::new(), ..device(0) };
-        let error = nodes.answer(&spec, false, std::slice::from_ref(&without)).unwrap_err().to_string();
+        let error = answer(&spec, false, std::slice::from_ref(&without)).unwrap_err().to_string();
         assert_eq!(error, "device 0000:af:00.2 of a.io/vf-a has no uverbs device: load ib_uverbs");
         let without = NodeDevice { rdma: Vec::new(), ..without };
-        let error = nodes.answer(&spec, false, &[without]).unwrap_err().to_string();
+        let error = answer(&spec, false, &[without]).unwrap_err().to_string();
         assert!(error.ends_with("its driver has not created an RDMA device"), "{error}");
     }
 
     #[test]
     fn a_device_without_rdma_has_no_nodes() {
-        let (nodes, spec) = (Nodes::with(&["rdma_cm"]), spec("selectors: {pfNames: [p0]}"));
+        let spec = spec("selectors: {pfNames: [p0]}");
         let device = NodeDevice { rdma: Vec::new(), char_devices: Vec::new(), ..device(0) };
-        assert_eq!(Nodes::names(&nodes.answer(&spec, false, &[device]).unwrap()), [""; 0]);
+        assert_eq!(names(&answer(&spec, false, std::slice::from_ref(&device)).unwrap()), [""; 0]);
+        let vfio = NodeDevice { vfio_group: Some("17".into()), ..device };
+        assert_eq!(names(&answer(&spec, false, &[vfio]).unwrap()), ["vfio/vfio", "vfio/17"]);
     }
 }

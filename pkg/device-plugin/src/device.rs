@@ -49,6 +49,10 @@ pub struct NodeDevice {
     pub port: Option<PortState>,
     /// Whether the node's default route uses one of its links.
     pub has_default_route: bool,
+    /// The IOMMU group, if it is bound to `vfio-pci` or a variant of it.
+    pub vfio_group: Option<String>,
+    /// Why its files cannot be read any more: the other values are the former ones.
+    pub unreadable: Option<String>,
 }
 
 /// A PF.
@@ -150,6 +154,8 @@ pub(crate) mod fixture {
             pkey: None,
             port: None,
             has_default_route: false,
+            vfio_group: None,
+            unreadable: None,
         }
     }
 }

@@ -66,6 +66,11 @@ impl DeviceUse {
         (!is_allocated_to_it).then_some(holder)
     }
 
+    /// Whether the kubelet has allocated a device of a resource.
+    pub fn is_allocated(&self, resource: &str, id: &str) -> bool {
+        self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.pods(resource, id).next().is_some())
+    }
+
     /// Returns the pods to which the kubelet has allocated a device: their names by the pod map, or else their UIDs.
     pub fn allocated_to(&self, resource: &str, id: &str) -> Vec<String> {
         let uids = self.checkpoint.iter().flat_map(|checkpoint| checkpoint.pods(resource, id));

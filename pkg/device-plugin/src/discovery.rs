@@ -69,6 +69,8 @@ impl DeviceReader<'_> {
             acpi_index: None,
             pkey: None,
             port: None,
+            vfio_group: None,
+            unreadable: None,
         })
     }
 
@@ -88,12 +90,20 @@ impl DeviceReader<'_> {
         let pf_link: Vec<_> = pf.iter().filter_map(|pf| pf.link.clone()).collect();
         let link_type =
             self.link_type(&links)?.map_or_else(|| self.link_type(&pf_link), |it| Ok(Some(it)))?;
+        let driver = sysfs.driver(function)?;
+        let is_vfio = driver.as_ref().is_some_and(|driver| driver.contains("vfio"));
+        let vfio_group = match function.pci().filter(|_| is_vfio) {
+            Some(pci) => sysfs.iommu_group(pci)?,
+            None => None,
+        };
         let pkey = rdma.first().map(|device| sysfs.default_pkey(device, 1)).transpose()?.flatten();
         Ok(NodeDevice {
             id: function.to_string(),
             function: Some(function.clone()),
             pci_id: sysfs.pci_id(card)?,
-            driver: sysfs.driver(function)?,
+            driver,
+            vfio_group,
+            unreadable: None,
             bond: self.bond(&links)?,
             link_type,
             has_default_route: self.has_default_route(&links)?,

@@ -11,6 +11,8 @@ use crate::{Holder, NodeDevice, NodeState, PortState, ResourceMode, ResourceSpec
 /// Why a device cannot be given to a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnhealthyReason {
+    /// Its files cannot be read.
+    Unreadable(String),
     /// It is not bound to a driver.
     NoDriver,
     /// It had an RDMA device, or the resource requires one.
@@ -47,6 +49,9 @@ pub fn reason(device: &NodeDevice, spec: &ResourceSpec, node: &NodeState) -> Opt
 
 /// Returns the reason that the device itself has.
 fn own_reason(device: &NodeDevice, requires_rdma: bool) -> Option<UnhealthyReason> {
+    if let Some(error) = &device.unreadable {
+        return Some(UnhealthyReason::Unreadable(error.clone()));
+    }
     if device.function.is_some() && device.driver.is_none() {
         return Some(UnhealthyReason::NoDriver);
     }
@@ -156,6 +161,7 @@ impl HealthHistory {
 impl fmt::Display for UnhealthyReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Unreadable(error) => write!(f, "it does not answer: {error}"),
             Self::NoDriver => f.write_str("it is not bound to a driver"),
             Self::NoRdma => {
                 f.write_str("it has no RDMA device: its driver has removed it, or does not create one")
@@ -273,6 +279,8 @@ mod tests {
         let port = NodeDevice { port: Some(PortState { name: "p0".into(), is_up: false }), ..healthy };
         assert_eq!(own_reason(&port, false), down());
         assert_eq!(down().unwrap().to_string(), "the port of p0 is down");
+        let dead = NodeDevice { unreadable: Some("Input/output error".into()), ..vf("p0", 0) };
+        assert_eq!(own_reason(&dead, true).unwrap().to_string(), "it does not answer: Input/output error");
         let software = NodeDevice { function: None, driver: None, port: None, ..vf("p0", 0) };
         assert_eq!(own_reason(&software, true), None);
     }

@@ -24,8 +24,6 @@ use crate::{
 pub struct PoolOptions {
     /// Where devices are read.
     pub sysfs: Sysfs,
-    /// The directory of device nodes, `/dev`.
-    pub dev: PathBuf,
     /// Whether containers get `umadN` and `issmN`.
     pub has_management: bool,
     /// How the devices of a container are distributed over PFs.
@@ -48,8 +46,8 @@ struct PoolState {
     devices: Vec<NodeDevice>,
     node: NodeState,
     health: HealthHistory,
-    /// The device nodes that containers were given, by device.
-    allocated: BTreeMap<String, Vec<String>>,
+    /// The device nodes that containers were given, by ID.
+    allocated: BTreeMap<String, BTreeSet<PathBuf>>,
 }
 
 /// The longest ID that the kubelet accepts.
@@ -159,23 +157,19 @@ impl ResourcePool {
     /// Reads the devices that a container gets for its IDs.
     fn devices_of(&self, ids: &[String]) -> Result<Vec<NodeDevice>, ResourceError> {
         let (mut devices, mut missing) = (Vec::new(), Vec::new());
-        let wanted: Vec<String> = match self.spec.mode {
+        let wanted = match self.spec.mode {
             ResourceMode::Exclusive(_) => ids.to_vec(),
-            ResourceMode::Shared { .. } => {
-                self.state().devices.iter().map(|device| device.id.clone()).collect()
-            }
+            ResourceMode::Shared { .. } => self.healthy_devices(),
         };
         for id in wanted {
-            match NodeDevices::find(&self.options.sysfs, &id)
-                .map_err(|error| ResourceError(error.to_string()))?
-            {
+            match NodeDevices::find(&self.options.sysfs, &id).map_err(error)? {
                 Some(device) => devices.push(device),
                 None => missing.push(id),
             }
         }
         if devices.is_empty() || self.is_exclusive() && !missing.is_empty() {
             let what = if missing.is_empty() {
-                "it has no device".into()
+                "it has no healthy device".into()
             } else {
                 format!("{} does not exist", missing.join(", "))
             };
@@ -184,15 +178,35 @@ impl ResourcePool {
         Ok(devices)
     }
 
-    fn answer(
-        &self,
-        ids: &[String],
-        devices: &[NodeDevice],
-    ) -> Result<ContainerAllocateResponse, ResourceError> {
-        let Self { spec, options, .. } = self;
-        let allocation = Allocation { spec, dev: &options.dev, has_management: options.has_management };
-        allocation.answer(ids, devices).map_err(|error| ResourceError(error.to_string()))
+    /// Returns the IDs of the devices that containers can share now.
+    fn healthy_devices(&self) -> Vec<String> {
+        let state = self.state();
+        let ids = state.devices.iter().map(|device| device.id.clone());
+        ids.filter(|id| state.health.is_healthy(id)).collect()
     }
+
+    fn allocation(&self) -> Result<Allocation<'_>, ResourceError> {
+        let has_connection_manager = self.options.sysfs.has_connection_manager().map_err(error)?;
+        let has_management = self.options.has_management;
+        Ok(Allocation { spec: &self.spec, has_connection_manager, has_management })
+    }
+
+    /// Returns the present nodes of an ID: those of its device, or of all devices that containers share.
+    fn nodes(&self, id: &str) -> Result<BTreeSet<PathBuf>, ResourceError> {
+        let allocation = self.allocation()?;
+        if self.is_exclusive() {
+            let devices = self.devices_of(&[id.to_owned()])?;
+            let nodes: Result<Vec<_>, _> = devices.iter().map(|device| allocation.nodes(device)).collect();
+            return Ok(nodes.map_err(error)?.into_iter().flatten().collect());
+        }
+        let state = self.state();
+        let nodes = state.devices.iter().filter_map(|device| allocation.nodes(device).ok());
+        Ok(nodes.flatten().collect())
+    }
+}
+
+fn error(error: impl ToString) -> ResourceError {
+    ResourceError(error.to_string())
 }
 
 impl Resource for ResourcePool {
@@ -234,33 +248,32 @@ impl Resource for ResourcePool {
 
     fn allocate(&self, ids: &[String]) -> Result<ContainerAllocateResponse, ResourceError> {
         let devices = self.returned_devices(ids)?;
-        let answer = self.answer(ids, &devices)?;
-        let mut state = self.state();
+        let answer = self.allocation()?.answer(ids, &devices).map_err(error)?;
         for id in ids {
-            state.allocated.insert(id.clone(), nodes(&answer));
+            let nodes = self.nodes(id)?;
+            self.state().allocated.insert(id.clone(), nodes);
         }
         Ok(answer)
     }
 
     fn check(&self, ids: &[String]) -> Result<(), ResourceError> {
-        let devices = self.devices_of(ids)?;
-        let present = nodes(&self.answer(ids, &devices)?);
-        let state = self.state();
-        // A device that was allocated before this process started is not known.
-        let former = ids.iter().filter_map(|id| state.allocated.get(id)).find(|former| **former != present);
-        former.map_or(Ok(()), |former| {
-            let (former, present) = (former.join(" "), present.join(" "));
-            Err(ResourceError(format!(
-                "{}: the device nodes of {} are now {present}, and the container was given {former}: delete the pod",
-                self.spec.name,
-                ids.join(", ")
-            )))
-        })
+        for id in ids {
+            let present = self.nodes(id)?;
+            // A device that was allocated before this process started is not known.
+            let former = self.state().allocated.get(id).cloned().unwrap_or_default();
+            // One that is shared may have got more nodes.
+            if !former.is_subset(&present) {
+                let [former, present] = [former, present].map(|nodes| {
+                    nodes.iter().map(|node| node.display().to_string()).collect::<Vec<_>>().join(" ")
+                });
+                return Err(ResourceError(format!(
+                    "{}: the device nodes of {id} are now {present}, and the container was given {former}: delete the pod",
+                    self.spec.name
+                )));
+            }
+        }
+        Ok(())
     }
-}
-
-fn nodes(answer: &ContainerAllocateResponse) -> Vec<String> {
-    answer.devices.iter().map(|device| device.host_path.clone()).collect()
 }
 
 fn candidate(device: &NodeDevice) -> Candidate {

@@ -53,7 +53,8 @@ pub struct ExcludedDevice {
 impl NodeReport {
     /// Returns the report of a node with these resources.
     pub fn new(specs: &[ResourceSpec], node: &NodeReading) -> Self {
-        let assigned = ResourceDevices::assign(specs, &node.devices);
+        let mut assigned = ResourceDevices::assign(specs, &node.devices);
+        assigned.keep(&ResourceDevices::default(), &node.devices, &node.state.device_use);
         let of = |spec: &ResourceSpec| assigned.devices.get(&spec.name).cloned().unwrap_or_default();
         let mut devices = Vec::new();
         for spec in specs {

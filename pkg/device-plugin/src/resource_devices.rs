@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, fmt};
 
 use crate::{
-    Mismatch, NodeDevice, NodeDevices, ResourceMode, ResourceName, ResourceSpec, config::ExclusiveType,
+    DeviceUse, Mismatch, NodeDevice, NodeDevices, ResourceMode, ResourceName, ResourceSpec,
+    config::ExclusiveType,
 };
 
 /// The devices of each resource, and why the other ones belong to none.
@@ -44,22 +45,52 @@ impl ResourceDevices {
         assigned
     }
 
-    /// Leaves a device without a driver or an RDMA device with the resources that had it, although selectors of drivers and of
-    /// RDMA do not match any more: then the kubelet is told that it is unhealthy, and not that it does not exist.
-    pub fn keep_unready(&mut self, former: &Self, devices: &NodeDevices) {
-        for device in devices.devices.iter().filter(|device| device.driver.is_none() || !device.is_rdma()) {
-            if !self.excluded.contains_key(&device.id) {
-                continue;
-            }
-            for (name, _) in
-                former.devices.iter().filter(|(_, list)| list.iter().any(|it| it.id == device.id))
-            {
-                if let Some(list) = self.devices.get_mut(name) {
-                    list.push(device.clone());
-                    self.excluded.remove(&device.id);
-                }
+    /// Leaves devices with the resource that has had them, or that the kubelet has allocated them from, although selectors do not
+    /// match any more: without a driver, in a pod, or while its files cannot be read, a device has fewer properties. So the
+    /// kubelet is told that it is unhealthy or in use, and not that it does not exist.
+    pub fn keep(&mut self, former: &Self, devices: &NodeDevices, device_use: &DeviceUse) {
+        let incomplete = devices.devices.iter().filter(|device| is_incomplete(device));
+        let incomplete: Vec<_> =
+            incomplete.filter(|device| self.is_excluded_by_selectors(&device.id)).cloned().collect();
+        for device in incomplete {
+            let id = device.id.clone();
+            self.give_back(
+                &id,
+                |name, had| {
+                    let is_owner = had.is_some() || device_use.is_allocated(&name.to_string(), &id);
+                    is_owner.then(|| device.clone())
+                },
+                former,
+            );
+        }
+        for (id, error) in &devices.unreadable {
+            let unreadable = |had: &NodeDevice| NodeDevice { unreadable: Some(error.clone()), ..had.clone() };
+            self.give_back(id, |_, had| had.map(unreadable), former);
+        }
+    }
+
+    /// Adds a device to each resource for which `device` returns it, given how the resource had it formerly.
+    fn give_back(
+        &mut self,
+        id: &str,
+        device: impl Fn(&ResourceName, Option<&NodeDevice>) -> Option<NodeDevice>,
+        former: &Self,
+    ) {
+        for (name, list) in &mut self.devices {
+            let had = former.devices.get(name).and_then(|had| had.iter().find(|it| it.id == id));
+            if let Some(device) = device(name, had) {
+                list.push(device);
+                self.excluded.remove(id);
             }
         }
+    }
+
+    /// Whether nothing but selectors excludes a device: one with VFs, or of the default route, must not be given to a pod.
+    fn is_excluded_by_selectors(&self, id: &str) -> bool {
+        let reasons = self.excluded.get(id);
+        let is_selector =
+            |reason: &Exclusion| matches!(reason, Exclusion::Selectors(_) | Exclusion::Type { .. });
+        reasons.is_some_and(|reasons| reasons.iter().all(|(_, reason)| is_selector(reason)))
     }
 
     fn assign_device(&mut self, specs: &[ResourceSpec], device: &NodeDevice) {
@@ -82,6 +113,11 @@ impl ResourceDevices {
             self.excluded.insert(device.id.clone(), reasons);
         }
     }
+}
+
+/// Whether a device has lost properties that selectors need.
+fn is_incomplete(device: &NodeDevice) -> bool {
+    device.driver.is_none() || device.rdma.is_empty() || device.function.is_some() && device.links.is_empty()
 }
 
 fn exclusion(spec: &ResourceSpec, device: &NodeDevice) -> Option<Exclusion> {
@@ -152,7 +188,7 @@ mod tests {
         assert_eq!(config.findings, []);
         ResourceDevices::assign(
             &config.resources,
-            &NodeDevices { devices: devices.to_vec(), gpus: Vec::new() },
+            &NodeDevices { devices: devices.to_vec(), ..NodeDevices::default() },
         )
     }
 
@@ -209,9 +245,9 @@ mod tests {
         .unwrap();
         let mut former = ResourceDevices::default();
         let mut ids_after = |device: NodeDevice| {
-            let devices = NodeDevices { devices: vec![device], gpus: Vec::new() };
+            let devices = NodeDevices { devices: vec![device], ..NodeDevices::default() };
             let mut assigned = ResourceDevices::assign(&config.resources, &devices);
-            assigned.keep_unready(&former, &devices);
+            assigned.keep(&former, &devices, &DeviceUse::default());
             former = assigned.clone();
             assert_eq!(assigned.devices.values().flatten().count() + assigned.excluded.len(), 1);
             (ids(&assigned, "a.io/rdma").len(), ids(&assigned, "a.io/vfio").len())
@@ -228,6 +264,28 @@ mod tests {
         assert_eq!(ids_after(no_rdma(Some("mlx5_core"))), (1, 0));
         assert_eq!(ids_after(no_rdma(Some("vfio-pci"))), (0, 1), "another resource selects it");
         assert_eq!(ids_after(no_rdma(None)), (0, 1));
+    }
+
+    #[test]
+    fn a_pf_in_a_pod_stays_in_its_resource_and_one_with_a_default_route_does_not() {
+        let config = Config::parse(FILE).unwrap();
+        let node = |device: NodeDevice| NodeDevices { devices: vec![device], ..NodeDevices::default() };
+        let former = assign(&[pf()]);
+        let after = |devices: &NodeDevices, former: &ResourceDevices| {
+            let mut assigned = ResourceDevices::assign(&config.resources, devices);
+            assigned.keep(former, devices, &DeviceUse::default());
+            ids(&assigned, "a.io/all")
+        };
+        let in_pod = NodeDevice { links: Vec::new(), ..pf() };
+        assert_eq!(after(&node(in_pod.clone()), &former), ["0000:af:00.0"]);
+        assert_eq!(after(&node(in_pod), &ResourceDevices::default()), [""; 0]);
+        let without_rdma = NodeDevice { rdma: Vec::new(), char_devices: Vec::new(), ..pf() };
+        let uplink = NodeDevice { has_default_route: true, ..without_rdma.clone() };
+        let with_vfs = NodeDevice { num_vfs: 8, ..without_rdma };
+        assert_eq!((after(&node(uplink), &former), after(&node(with_vfs), &former)), (vec![], vec![]));
+        let dead = [("0000:af:00.0".to_owned(), "Input/output error".to_owned())].into();
+        let unreadable = NodeDevices { unreadable: dead, ..NodeDevices::default() };
+        assert_eq!(after(&unreadable, &former), ["0000:af:00.0"]);
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! The name of an extended resource.
 
-use std::{fmt, str::FromStr};
+use std::{
+    fmt,
+    hash::{DefaultHasher, Hash, Hasher},
+    str::FromStr,
+};
 
 /// The name of an extended resource, `domain/name`, as the kubelet accepts it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,15 +40,26 @@ const MAX_NAME: usize = 63;
 /// Maximum length of the domain. The kubelet prepends `requests.` for quotas.
 const MAX_DOMAIN: usize = 253 - "requests.".len();
 
+/// Maximum length of domain and name in the name of a socket.
+const MAX_FILE_NAME: usize = 50;
+
 impl ResourceName {
     /// Returns the name without the domain.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the name of a socket: unlike `domain/name`, it is a file name.
+    /// Returns the name of a socket: unlike `domain/name`, it is a file name. The path of a socket has at most 107 bytes, so the
+    /// middle of a long name is replaced by its hash.
     pub fn file_name(&self) -> String {
-        format!("silkrail_{}_{}.sock", self.domain, self.name)
+        let name = format!("{}_{}", self.domain, self.name);
+        if name.len() <= MAX_FILE_NAME {
+            return format!("silkrail_{name}.sock");
+        }
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        let (start, hash) = (&name[..MAX_FILE_NAME - 17], hasher.finish());
+        format!("silkrail_{start}_{hash:016x}.sock")
     }
 
     /// Returns the suffix of environment variables: upper case, with `_` in place of `.` and `/`.
@@ -106,6 +121,18 @@ mod tests {
         assert_eq!(name.to_string(), "spidernet.io/mellanox-rdma_1.a");
         assert_eq!(name.variable(), "SPIDERNET_IO_MELLANOX-RDMA_1_A");
         assert_eq!(name.file_name(), "silkrail_spidernet.io_mellanox-rdma_1.a.sock");
+    }
+
+    #[test]
+    fn the_path_of_a_socket_is_short_enough() {
+        let file_name = |end: &str| {
+            let name: ResourceName =
+                format!("{}.example.com/{}{end}", "d".repeat(40), "n".repeat(60)).parse().unwrap();
+            name.file_name()
+        };
+        assert_ne!(file_name("a"), file_name("b"));
+        assert_eq!(file_name("a"), file_name("a"));
+        assert!("/var/lib/kubelet/device-plugins/".len() + file_name("a").len() <= 107);
     }
 
     /// A text, its error, and the part that the error contains.

@@ -55,7 +55,11 @@ pub async fn serve(
     let mut changes = DirectoryWatch::new(directory.0.clone());
     let mut session = Session::new(directory, resource, ends.clone());
     loop {
-        let retry = session.advance().await?;
+        let retry = tokio::select! {
+            retry = session.advance() => retry?,
+            // A kubelet that hangs does not delay the end.
+            _ = ends.wait_for(|has_ended| *has_ended) => break,
+        };
         let timer = async {
             match retry {
                 Some(delay) => tokio::time::sleep(delay).await,
@@ -127,6 +131,9 @@ impl<'a> Session<'a> {
         };
         // The kubelet deletes the sockets before it creates its own.
         self.ensure_server()?;
+        if self.server.is_none() {
+            return Ok(Some(FIRST_DELAY));
+        }
         if self.registered == Some(kubelet) {
             return Ok(None);
         }
@@ -168,7 +175,11 @@ impl<'a> Session<'a> {
         }
         self.stop();
         self.registered = None;
-        self.server = Some(self.start(&path).map_err(|source| ServeError::Socket { path, source })?);
+        self.server = match self.start(&path) {
+            // The kubelet has just deleted the socket or its directory.
+            Err(source) if source.kind() == io::ErrorKind::NotFound => None,
+            server => Some(server.map_err(|source| ServeError::Socket { path, source })?),
+        };
         Ok(())
     }
 

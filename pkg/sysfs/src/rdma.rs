@@ -28,6 +28,14 @@ impl Sysfs {
         is_there(&self.root().join(CLASS))
     }
 
+    /// Returns whether there is `rdma_cm`, the device of the connection manager, which all RDMA devices share.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if that cannot be determined.
+    pub fn has_connection_manager(&self) -> Result<bool, Error> {
+        is_there(&self.root().join("class/misc/rdma_cm"))
+    }
+
     /// Returns the names of the RDMA devices in the namespace that this sysfs shows, in any order.
     ///
     /// # Errors

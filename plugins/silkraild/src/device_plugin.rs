@@ -61,6 +61,8 @@ impl DevicePlugin {
                 // The receiver is gone if the daemon exits already.
                 let _ = sender.send(error);
             }
+            // A thread of it may wait for a driver.
+            runtime.shutdown_background();
         };
         let thread = thread::Builder::new().name("device-plugin".into()).spawn(run);
         let thread = thread.map_err(DevicePluginError::Start)?;
@@ -69,12 +71,10 @@ impl DevicePlugin {
 
     /// Waits until the device plugin has failed, which it does only if its sockets cannot be created.
     pub(crate) async fn failure(&mut self) -> ServingError {
-        if let Some(failure) = self.failure.take()
-            && let Ok(error) = failure.await
-        {
-            return error;
+        match self.failure.take() {
+            Some(failure) => failure.await.unwrap_or(ServingError::Panic),
+            None => std::future::pending().await,
         }
-        std::future::pending().await
     }
 
     /// Ends the streams of the kubelet, and deletes the sockets.

@@ -62,10 +62,7 @@ impl Card {
         let devices = root.join("sys/bus/pci/devices");
         fs::create_dir_all(&devices).unwrap();
         symlink(self.path(pci), devices.join(pci)).unwrap();
-        fs::create_dir_all(root.join("dev/infiniband")).unwrap();
-        for device in [verbs, "rdma_cm"] {
-            fs::write(root.join("dev/infiniband").join(device), "").unwrap();
-        }
+        fs::create_dir_all(root.join("sys/class/misc/rdma_cm")).unwrap();
     }
 
     fn vf(&self, index: u32, pci: &str, verbs: &str) {
@@ -98,7 +95,7 @@ impl Card {
     }
 }
 
-/// The nodes on the host: `--root` is only where silkraild sees them.
+/// The nodes on the host: `--root` is only where silkraild reads the devices.
 fn nodes(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| format!("/dev/infiniband/{name}")).collect()
 }

@@ -12,6 +12,9 @@ use crate::Selector;
 /// The domain of resources without `resourcePrefix`.
 const DEFAULT_PREFIX: &str = "rdma";
 
+/// The largest `rdmaHcaMax`. A message of the kubelet's API has at most 4 MiB.
+const MAX_SLOTS: u32 = 10_000;
+
 /// Reads an item; `None` if it is invalid, which is reported.
 pub(super) fn read(mut table: Table<'_>, findings: &mut Findings) -> Option<ResourceSpec> {
     let path = table.path().to_owned();
@@ -42,6 +45,10 @@ pub(super) fn read(mut table: Table<'_>, findings: &mut Findings) -> Option<Reso
             "rdmaHcaMax is missing: the number of containers that can use the devices".into(),
             findings,
         );
+    }
+    if slots.is_some_and(|slots| slots > MAX_SLOTS) {
+        let what = format!("rdmaHcaMax is more than {MAX_SLOTS}: the kubelet gets a device for each");
+        table.invalid(&path, what, findings);
     }
     is_valid &= table.end(findings);
     let (name, slots) = (name?, slots?);

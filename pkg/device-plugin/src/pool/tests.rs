@@ -15,7 +15,7 @@ impl Card {
     /// Creates a node on which the devices of `vf("p0", index)` exist, each with its character device.
     fn new(vfs: u32) -> Self {
         let card = Self { root: tempfile::tempdir().unwrap() };
-        fs::create_dir_all(card.root.path().join("dev/infiniband")).unwrap();
+        fs::create_dir_all(card.root.path().join("sys/class/misc/rdma_cm")).unwrap();
         (0..vfs).for_each(|index| card.add(index, index + 2));
         card
     }
@@ -30,7 +30,6 @@ impl Card {
         fs::create_dir_all(&verbs).unwrap();
         fs::write(verbs.join("ibdev"), "mlx5_2\n").unwrap();
         self.give_back(index);
-        fs::write(self.root.path().join(format!("dev/infiniband/uverbs{number}")), "").unwrap();
     }
 
     /// Moves the RDMA device of a VF to a pod.
@@ -51,7 +50,6 @@ impl Card {
         assert_eq!(config.findings, []);
         let options = PoolOptions {
             sysfs: Sysfs::at(self.root.path().join("sys")),
-            dev: self.root.path().join("dev"),
             has_management: false,
             policy: PfPolicy::Spread,
             hold: Duration::from_secs(5),
@@ -62,6 +60,10 @@ impl Card {
 
 const EXCLUSIVE: &str = "resourceList: [{resourceName: vf, resourcePrefix: a.io, selectors: {isRdma: true}}]";
 const SHARED: &str = "configList: [{resourceName: hca, rdmaHcaMax: 3, selectors: {ifNames: [p0]}}]";
+
+fn nodes(answer: &ContainerAllocateResponse) -> Vec<&str> {
+    answer.devices.iter().map(|device| device.host_path.strip_prefix("/dev/infiniband/").unwrap()).collect()
+}
 
 fn texts(ids: &[&str]) -> Vec<String> {
     ids.iter().map(|id| (*id).to_owned()).collect()
@@ -103,20 +105,35 @@ fn a_container_gets_devices_as_they_are_now() {
     let pool = card.pool(EXCLUSIVE);
     pool.update(Instant::now(), &[vf("p0", 0), vf("p0", 1)], &NodeState::default());
     let id = texts(&["0000:af:00.3"]);
-    let node = |number: u32| format!("/dev/infiniband/uverbs{number}");
-    assert_eq!(nodes(&pool.allocate(&id).unwrap()), [node(3)]);
+    assert_eq!(nodes(&pool.allocate(&id).unwrap()), ["uverbs3", "rdma_cm"]);
     pool.check(&id).unwrap();
     // Its number changes, as when its driver is bound again.
     card.remove(1);
     card.add(1, 7);
     let error = pool.check(&id).unwrap_err().to_string();
     assert!(error.contains("uverbs7") && error.contains("uverbs3: delete the pod"), "{error}");
-    assert_eq!(nodes(&pool.allocate(&id).unwrap()), [node(7)]);
+    assert_eq!(nodes(&pool.allocate(&id).unwrap()), ["uverbs7", "rdma_cm"]);
     pool.check(&id).unwrap();
     card.remove(1);
     let expected = "a.io/vf: 0000:af:00.3 does not exist on this node";
     assert_eq!(pool.allocate(&id).unwrap_err().to_string(), expected);
     assert_eq!(pool.check(&id).unwrap_err().to_string(), expected);
+}
+
+/// The kubelet passes the IDs in any order, and devices of an init container to the next ones again.
+#[test]
+fn the_devices_of_a_container_are_checked_in_any_order() {
+    let card = Card::new(3);
+    let pool = card.pool(EXCLUSIVE);
+    let all = ["0000:af:00.2", "0000:af:00.3", "0000:af:00.4"];
+    pool.allocate(&texts(&all[..1])).unwrap();
+    pool.allocate(&texts(&all)).unwrap();
+    pool.check(&texts(&all[..1])).unwrap();
+    pool.check(&texts(&[all[2], all[0], all[1]])).unwrap();
+    card.remove(2);
+    card.add(2, 9);
+    assert!(pool.check(&texts(&all)).unwrap_err().to_string().contains("uverbs9"));
+    pool.check(&texts(&all[..2])).unwrap();
 }
 
 #[test]
@@ -131,19 +148,23 @@ fn containers_share_devices_up_to_a_number() {
     let pool = card.pool(SHARED);
     assert_eq!(facts(&pool), []);
     let error = pool.allocate(&texts(&["0"])).unwrap_err().to_string();
-    assert_eq!(error, "rdma/hca: it has no device on this node");
+    assert_eq!(error, "rdma/hca: it has no healthy device on this node");
     pool.update(Instant::now(), &[vf("p0", 0)], &NodeState::default());
     assert_eq!(facts(&pool), (0..3).map(|slot| (slot.to_string(), true, Some(1))).collect::<Vec<_>>());
-    let names = nodes(&pool.allocate(&texts(&["0", "2"])).unwrap());
-    assert_eq!((names.len(), names[0].ends_with("infiniband/uverbs2")), (1, true), "{names:?}");
+    assert_eq!(nodes(&pool.allocate(&texts(&["0", "2"])).unwrap()), ["uverbs2", "rdma_cm"]);
     assert_eq!(pool.preferred(&texts(&["0", "1"]), &[], 1).unwrap(), None);
     // With devices of two nodes, the resource has none.
     let other = NodeDevice { numa_node: Some(0), ..vf("p0", 1) };
     pool.update(Instant::now(), &[vf("p0", 0), other], &NodeState::default());
     assert!(facts(&pool).iter().all(|(_, is_healthy, node)| *is_healthy && node.is_none()));
+    // A container that starts again keeps its devices when there are more, and a new one gets the healthy ones.
+    pool.check(&texts(&["2"])).unwrap();
     let down = NodeDevice { driver: None, ..vf("p0", 0) };
+    pool.update(Instant::now(), &[down.clone(), vf("p0", 1)], &NodeState::default());
+    assert_eq!(nodes(&pool.allocate(&texts(&["1"])).unwrap()), ["uverbs3", "rdma_cm"]);
     pool.update(Instant::now(), &[down], &NodeState::default());
     assert!(facts(&pool).iter().all(|(_, is_healthy, _)| !is_healthy));
+    assert!(pool.allocate(&texts(&["1"])).is_err());
 }
 
 #[test]
@@ -197,7 +218,7 @@ fn a_device_that_has_not_returned_is_waited_for_and_another_one_is_preferred() {
         thread::sleep(Duration::from_millis(200));
         assert!(!allocation.is_finished());
         card.give_back(0);
-        assert_eq!(nodes(&allocation.join().unwrap().unwrap()).len(), 1);
+        assert_eq!(nodes(&allocation.join().unwrap().unwrap()), ["uverbs2", "rdma_cm"]);
     });
     card.give_away(0);
     let error = pool.allocate(&id).unwrap_err().to_string();

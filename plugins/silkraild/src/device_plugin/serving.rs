@@ -43,11 +43,16 @@ pub(crate) struct DevicePluginOptions {
 
 /// Why a resource is not served.
 #[derive(Debug, thiserror::Error)]
-#[error("the device plugin cannot serve a resource: {0}")]
-pub(crate) struct ServingError(#[from] ServeError);
+pub(crate) enum ServingError {
+    #[error("the device plugin cannot serve a resource: {0}")]
+    Resource(#[from] ServeError),
+    #[error("the device plugin has failed; its thread has panicked")]
+    Panic,
+}
 
 /// Several events of one change are waited for, such as those of a driver that creates 128 VFs.
 const SETTLE_TIME: Duration = Duration::from_millis(50);
+const LONGEST_SETTLE_TIME: Duration = Duration::from_millis(500);
 
 /// The interval at which devices are read without an event: not every driver sends one when its port goes down.
 const READ_INTERVAL: Duration = Duration::from_secs(10);
@@ -57,7 +62,7 @@ pub(super) struct Serving {
     pools: Vec<Arc<ResourcePool>>,
     node: NodeReader,
     changes: NodeChanges,
-    assigned: ResourceDevices,
+    former: Arc<Refresh>,
     has_ended: watch::Receiver<bool>,
 }
 
@@ -78,7 +83,6 @@ impl Serving {
         };
         let settings = PoolOptions {
             sysfs: node.sysfs.clone(),
-            dev: options.root.join("dev"),
             has_management: options.has_management,
             policy: options.policy,
             hold: options.hold,
@@ -86,7 +90,7 @@ impl Serving {
         let pool = |spec| Arc::new(ResourcePool::new(spec, settings.clone()));
         let pools = resources.into_iter().map(pool).collect();
         let changes = NodeChanges::subscribe(&node.pod_map)?;
-        Ok(Self { pools, node, changes, assigned: ResourceDevices::default(), has_ended })
+        Ok(Self { pools, node, changes, former: Arc::default(), has_ended })
     }
 
     /// Serves until the end is requested.
@@ -100,31 +104,41 @@ impl Serving {
                 (self.node.kubelet.clone(), Arc::clone(pool), self.has_ended.clone());
             servers.spawn(async move { serve(&directory, pool, has_ended).await });
         }
+        let mut has_ended = self.has_ended.clone();
         select! {
-            end = first_failure(&mut servers) => end,
-            () = self.follow() => Ok(()),
+            end = first_failure(&mut servers) => end?,
+            () = self.follow() => {}
         }
+        // Without a valid resource nothing is served.
+        let _ = has_ended.wait_for(|has_ended| *has_ended).await;
+        Ok(())
     }
 
     /// Reads the devices after each change.
     async fn follow(&mut self) {
+        let mut last_duration = Duration::ZERO;
         loop {
             let next_change = self.pools.iter().filter_map(|pool| pool.next_change()).min();
             let interval = Instant::now() + READ_INTERVAL;
             let timer = next_change.map_or(interval, |next| next.min(interval));
             select! {
-                () = self.changes.next() => sleep(SETTLE_TIME).await,
+                // Links of pods come and go all the time: reads must not follow each other without a pause.
+                () = self.changes.next() => sleep((last_duration * 4).clamp(SETTLE_TIME, LONGEST_SETTLE_TIME)).await,
                 () = sleep_until(timer.into()) => {}
             }
+            let began = Instant::now();
             self.refresh().await;
+            last_duration = began.elapsed();
         }
     }
 
     async fn refresh(&mut self) {
-        let (pools, node, former) = (self.pools.clone(), self.node.clone(), self.assigned.clone());
+        let (pools, node, former) = (self.pools.clone(), self.node.clone(), Arc::clone(&self.former));
         // A read of sysfs may wait for a driver.
-        if let Ok(Some(assigned)) = spawn_blocking(move || update(&pools, &node, &former)).await {
-            self.assigned = assigned;
+        match spawn_blocking(move || update(&pools, &node, &former)).await {
+            Ok(Some(present)) => self.former = Arc::new(present),
+            Ok(None) => {}
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
     }
 
@@ -149,18 +163,22 @@ async fn first_failure(servers: &mut JoinSet<Result<(), ServeError>>) -> Result<
     Ok(())
 }
 
-/// Reads the devices and tells the resources. Returns which devices each resource has now; `None` if they cannot be read.
-fn update(
-    pools: &[Arc<ResourcePool>],
-    node: &NodeReader,
-    former: &ResourceDevices,
-) -> Option<ResourceDevices> {
+/// The result of a read of the devices.
+#[derive(Debug, Default)]
+struct Refresh {
+    assigned: ResourceDevices,
+    warnings: Vec<String>,
+}
+
+/// Reads the devices and tells the resources; `None` if they cannot be read.
+fn update(pools: &[Arc<ResourcePool>], node: &NodeReader, former: &Refresh) -> Option<Refresh> {
     let NodeReading { devices, state, warnings } =
         node.read().inspect_err(|error| warn!("{error}; the former ones stay offered")).ok()?;
-    warnings.iter().for_each(|warning| warn!("{warning}"));
+    // Each is logged once, as long as it persists.
+    warnings.iter().filter(|it| !former.warnings.contains(it)).for_each(|warning| warn!("{warning}"));
     let specs: Vec<_> = pools.iter().map(|pool| pool.spec().clone()).collect();
     let mut assigned = ResourceDevices::assign(&specs, &devices);
-    assigned.keep_unready(former, &devices);
+    assigned.keep(&former.assigned, &devices, &state.device_use);
     for pool in pools {
         let own = assigned.devices.get(&pool.spec().name).map(Vec::as_slice).unwrap_or_default();
         for HealthChange { id, reason } in pool.update(Instant::now(), own, &state) {
@@ -170,5 +188,5 @@ fn update(
             }
         }
     }
-    Some(assigned)
+    Some(Refresh { assigned, warnings })
 }
