@@ -8,6 +8,7 @@
 
 mod checkpoint;
 mod directory_watch;
+mod local_authority;
 mod registration;
 mod resource;
 mod serve;

@@ -10,11 +10,14 @@ use std::{
 
 use kubelet_api::deviceplugin::device_plugin_server::DevicePluginServer;
 use tokio::{net::UnixListener, sync::watch, task::JoinHandle};
-use tokio_stream::wrappers::UnixListenerStream;
+use tokio_stream::{StreamExt, wrappers::UnixListenerStream};
 use tonic::transport::Server;
 use tracing::{info, warn};
 
-use crate::{Resource, directory_watch::DirectoryWatch, registration::register, service::ResourceService};
+use crate::{
+    Resource, directory_watch::DirectoryWatch, local_authority::LocalAuthority, registration::register,
+    service::ResourceService,
+};
 
 /// The directory of device plugins, `/var/lib/kubelet/device-plugins`.
 #[derive(Debug, Clone)]
@@ -197,9 +200,8 @@ impl<'a> Session<'a> {
         let task = tokio::spawn(async move {
             let server = Server::builder().add_service(DevicePluginServer::new(service));
             let end = async move { drop(ends.wait_for(|has_ended| *has_ended).await) };
-            if let Err(error) =
-                server.serve_with_incoming_shutdown(UnixListenerStream::new(listener), end).await
-            {
+            let connections = UnixListenerStream::new(listener).map(|stream| stream.map(LocalAuthority::new));
+            if let Err(error) = server.serve_with_incoming_shutdown(connections, end).await {
                 warn!(resource = name, %error, "the server has ended");
             }
         });

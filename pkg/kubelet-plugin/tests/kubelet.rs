@@ -10,7 +10,13 @@ use kubelet_api::deviceplugin::{
 };
 use kubelet_double::Kubelet;
 use kubelet_plugin::{Device, DeviceList, KubeletDirectory, Resource, ResourceError, ServeError, serve};
-use tokio::{sync::watch, task::JoinHandle, time::timeout};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::UnixStream,
+    sync::watch,
+    task::JoinHandle,
+    time::timeout,
+};
 use tonic::Code;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -206,4 +212,46 @@ async fn during_an_update_the_socket_of_the_new_process_stays() {
     assert!(directory.path().join(&endpoint).exists());
     new.end().await;
     assert!(!directory.path().join(&endpoint).exists());
+}
+
+/// Before Kubernetes 1.26 the kubelet sends the path of the socket as authority, which no URI can have.
+#[tokio::test]
+async fn a_kubelet_that_sends_the_path_of_the_socket_as_authority_is_answered() {
+    const HEADERS: u8 = 1;
+    const RST_STREAM: u8 = 3;
+    let directory = directory();
+    let mut kubelet = Kubelet::start(directory.path(), 0);
+    let plugin = Plugin::start(directory.path());
+    let path = directory.path().join(kubelet.registration().await.endpoint);
+    let authority = path.to_str().unwrap().as_bytes();
+    let fields: [(&[u8], &[u8]); 6] = [
+        (b":method", b"POST"),
+        (b":scheme", b"http"),
+        (b":path", b"/v1beta1.DevicePlugin/GetDevicePluginOptions"),
+        (b":authority", authority),
+        (b"content-type", b"application/grpc"),
+        (b"te", b"trailers"),
+    ];
+    let block = loona_hpack::Encoder::new().encode(fields);
+    let length = u8::try_from(block.len()).unwrap();
+    let (head, empty_message) =
+        ([0, 0, length, HEADERS, 4, 0, 0, 0, 1], [0, 0, 5, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0]);
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    let mut stream = UnixStream::connect(&path).await.unwrap();
+    let request =
+        [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &settings, &head, &block, &empty_message].concat();
+    stream.write_all(&request).await.unwrap();
+    let answer = async {
+        loop {
+            let mut head = [0; 9];
+            stream.read_exact(&mut head).await.unwrap();
+            let mut payload = vec![0; usize::from(head[1]) << 8 | usize::from(head[2])];
+            stream.read_exact(&mut payload).await.unwrap();
+            if matches!(head[3], HEADERS | RST_STREAM) {
+                return head[3];
+            }
+        }
+    };
+    assert_eq!(timeout(SECOND, answer).await.unwrap(), HEADERS);
+    plugin.end().await;
 }
