@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use identifiers::{LinkName, PciAddress, VfIndex};
-use sysfs::{Function, PciId};
+use sysfs::{Function, PciId, USER_SPACE_DRIVERS};
 
 use crate::{PciPath, Pkey};
 
@@ -53,6 +53,8 @@ pub struct NodeDevice {
     pub vfio_group: Option<String>,
     /// Why its files cannot be read any more: the other values are the former ones.
     pub unreadable: Option<String>,
+    /// Whether no selector of its resource matches any more.
+    pub is_unselected: bool,
 }
 
 /// A PF.
@@ -86,6 +88,11 @@ impl NodeDevice {
     /// Whether it has an RDMA device, in any namespace.
     pub fn is_rdma(&self) -> bool {
         !self.rdma.is_empty() || !self.char_devices.is_empty()
+    }
+
+    /// Whether it is bound to a driver that passes it to a process, so that it has no link.
+    pub(crate) fn has_user_space_driver(&self) -> bool {
+        self.driver.as_deref().is_some_and(|driver| USER_SPACE_DRIVERS.contains(&driver))
     }
 
     /// Returns its PF; its own address and link if it is one.
@@ -156,6 +163,7 @@ pub(crate) mod fixture {
             has_default_route: false,
             vfio_group: None,
             unreadable: None,
+            is_unselected: false,
         }
     }
 }

@@ -7,9 +7,6 @@ use podmap::Entry;
 
 use crate::{LinkType, NodeDevice};
 
-/// Drivers that give the device to a process: it has no link then.
-const USER_SPACE_DRIVERS: [&str; 4] = ["vfio-pci", "mlx5_vfio_pci", "uio_pci_generic", "igb_uio"];
-
 /// Who uses the devices of a node: containers by the pod map, and pods by the kubelet's checkpoint.
 #[derive(Debug, Clone, Default)]
 pub struct DeviceUse {
@@ -81,8 +78,7 @@ impl DeviceUse {
     /// Returns who has a device; `None` if it is free.
     pub fn holder(&self, device: &NodeDevice) -> Option<Holder> {
         // A pod without a driver for the device may be done with it: then only the pod map tells.
-        let has_user_space_driver =
-            device.driver.as_deref().is_some_and(|driver| USER_SPACE_DRIVERS.contains(&driver));
+        let has_user_space_driver = device.has_user_space_driver();
         let is_away = is_away(device) && !has_user_space_driver;
         if !is_away && !has_user_space_driver {
             return None;

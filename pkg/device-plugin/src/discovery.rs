@@ -71,6 +71,7 @@ impl DeviceReader<'_> {
             port: None,
             vfio_group: None,
             unreadable: None,
+            is_unselected: false,
         })
     }
 
@@ -104,6 +105,7 @@ impl DeviceReader<'_> {
             driver,
             vfio_group,
             unreadable: None,
+            is_unselected: false,
             bond: self.bond(&links)?,
             link_type,
             has_default_route: self.has_default_route(&links)?,

@@ -13,6 +13,8 @@ use crate::{Holder, NodeDevice, NodeState, PortState, ResourceMode, ResourceSpec
 pub enum UnhealthyReason {
     /// Its files cannot be read.
     Unreadable(String),
+    /// No selector of its resource matches any more, such as after its driver was replaced.
+    Unselected,
     /// It is not bound to a driver.
     NoDriver,
     /// It had an RDMA device, or the resource requires one.
@@ -57,6 +59,12 @@ fn own_reason(device: &NodeDevice, requires_rdma: bool) -> Option<UnhealthyReaso
     }
     if requires_rdma && !device.is_rdma() {
         return Some(UnhealthyReason::NoRdma);
+    }
+    // In a pod it has no link and no RDMA device here, which selectors may need.
+    let is_in_pod = device.links.is_empty() && !device.has_user_space_driver();
+    let is_rdma_away = device.rdma.is_empty() && !device.char_devices.is_empty();
+    if device.is_unselected && !is_in_pod && !is_rdma_away {
+        return Some(UnhealthyReason::Unselected);
     }
     match &device.port {
         Some(PortState { name, is_up: false }) => Some(UnhealthyReason::PortDown { port: name.clone() }),
@@ -162,6 +170,7 @@ impl fmt::Display for UnhealthyReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable(error) => write!(f, "it does not answer: {error}"),
+            Self::Unselected => f.write_str("no selector of its resource matches it any more"),
             Self::NoDriver => f.write_str("it is not bound to a driver"),
             Self::NoRdma => {
                 f.write_str("it has no RDMA device: its driver has removed it, or does not create one")
@@ -276,9 +285,20 @@ mod tests {
             (own_reason(&without, true), own_reason(&without, false)),
             (Some(UnhealthyReason::NoRdma), None)
         );
-        let port = NodeDevice { port: Some(PortState { name: "p0".into(), is_up: false }), ..healthy };
+        let port =
+            NodeDevice { port: Some(PortState { name: "p0".into(), is_up: false }), ..healthy.clone() };
         assert_eq!(own_reason(&port, false), down());
         assert_eq!(down().unwrap().to_string(), "the port of p0 is down");
+        let unselected = NodeDevice { is_unselected: true, ..healthy.clone() };
+        let vfio = NodeDevice { driver: Some("vfio-pci".into()), links: Vec::new(), ..unselected.clone() };
+        let of_pod = NodeDevice { links: Vec::new(), ..unselected.clone() };
+        for (device, expected) in [
+            (unselected, Some(UnhealthyReason::Unselected)),
+            (vfio, Some(UnhealthyReason::Unselected)),
+            (of_pod, None),
+        ] {
+            assert_eq!(own_reason(&device, false), expected, "{device:?}");
+        }
         let dead = NodeDevice { unreadable: Some("Input/output error".into()), ..vf("p0", 0) };
         assert_eq!(own_reason(&dead, true).unwrap().to_string(), "it does not answer: Input/output error");
         let software = NodeDevice { function: None, driver: None, port: None, ..vf("p0", 0) };

@@ -191,17 +191,20 @@ impl ResourcePool {
         Ok(Allocation { spec: &self.spec, has_connection_manager, has_management })
     }
 
-    /// Returns the present nodes of an ID: those of its device, or of all devices that containers share.
-    fn nodes(&self, id: &str) -> Result<BTreeSet<PathBuf>, ResourceError> {
+    /// Returns the present nodes of each ID: those of its device, or of all devices that containers share.
+    fn nodes(&self, ids: &[String]) -> Result<BTreeMap<String, BTreeSet<PathBuf>>, ResourceError> {
         let allocation = self.allocation()?;
         if self.is_exclusive() {
-            let devices = self.devices_of(&[id.to_owned()])?;
-            let nodes: Result<Vec<_>, _> = devices.iter().map(|device| allocation.nodes(device)).collect();
-            return Ok(nodes.map_err(error)?.into_iter().flatten().collect());
+            let devices = self.devices_of(ids)?;
+            let nodes = |device: &NodeDevice| {
+                Ok((device.id.clone(), allocation.nodes(device).map_err(error)?.into_iter().collect()))
+            };
+            return devices.iter().map(nodes).collect();
         }
         let state = self.state();
         let nodes = state.devices.iter().filter_map(|device| allocation.nodes(device).ok());
-        Ok(nodes.flatten().collect())
+        let nodes: BTreeSet<_> = nodes.flatten().collect();
+        Ok(ids.iter().map(|id| (id.clone(), nodes.clone())).collect())
     }
 }
 
@@ -249,18 +252,15 @@ impl Resource for ResourcePool {
     fn allocate(&self, ids: &[String]) -> Result<ContainerAllocateResponse, ResourceError> {
         let devices = self.returned_devices(ids)?;
         let answer = self.allocation()?.answer(ids, &devices).map_err(error)?;
-        for id in ids {
-            let nodes = self.nodes(id)?;
-            self.state().allocated.insert(id.clone(), nodes);
-        }
+        let nodes = self.nodes(ids)?;
+        self.state().allocated.extend(nodes);
         Ok(answer)
     }
 
     fn check(&self, ids: &[String]) -> Result<(), ResourceError> {
-        for id in ids {
-            let present = self.nodes(id)?;
+        for (id, present) in self.nodes(ids)? {
             // A device that was allocated before this process started is not known.
-            let former = self.state().allocated.get(id).cloned().unwrap_or_default();
+            let former = self.state().allocated.get(&id).cloned().unwrap_or_default();
             // One that is shared may have got more nodes.
             if !former.is_subset(&present) {
                 let [former, present] = [former, present].map(|nodes| {

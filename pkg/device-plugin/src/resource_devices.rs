@@ -47,7 +47,7 @@ impl ResourceDevices {
 
     /// Leaves devices with the resource that has had them, or that the kubelet has allocated them from, although selectors do not
     /// match any more: without a driver, in a pod, or while its files cannot be read, a device has fewer properties. So the
-    /// kubelet is told that it is unhealthy or in use, and not that it does not exist.
+    /// kubelet is told that it is unhealthy, or stays with its pod, and not that it does not exist.
     pub fn keep(&mut self, former: &Self, devices: &NodeDevices, device_use: &DeviceUse) {
         let incomplete = devices.devices.iter().filter(|device| is_incomplete(device));
         let incomplete: Vec<_> =
@@ -58,7 +58,7 @@ impl ResourceDevices {
                 &id,
                 |name, had| {
                     let is_owner = had.is_some() || device_use.is_allocated(&name.to_string(), &id);
-                    is_owner.then(|| device.clone())
+                    is_owner.then(|| NodeDevice { is_unselected: true, ..device.clone() })
                 },
                 former,
             );

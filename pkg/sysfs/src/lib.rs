@@ -33,4 +33,5 @@ pub use function::{AuxiliaryName, Function, InvalidFunction};
 pub use gid::{GidEntry, GidTable, GidType, NoRoceV2};
 pub use napi::NapiSettings;
 pub use network::PciId;
+pub use pci::USER_SPACE_DRIVERS;
 pub use root::Sysfs;

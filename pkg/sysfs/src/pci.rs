@@ -15,6 +15,9 @@ use crate::{
 const ADDRESS: &str = "a PCI address";
 const NUMBER: &str = "a number";
 
+/// Drivers that pass a function to a process or a virtual machine, so that it has no link.
+pub const USER_SPACE_DRIVERS: [&str; 4] = ["vfio-pci", "mlx5_vfio_pci", "uio_pci_generic", "igb_uio"];
+
 impl Sysfs {
     /// Returns whether the function exists.
     ///

@@ -6,15 +6,12 @@ use identifiers::Attachment;
 use plugin_runtime::{Error, Node, is_attached_by_go_since};
 use rtnl::{Handle, Link, LinkLayer};
 use state::claim::{self, ClaimKind};
-use sysfs::Function;
+use sysfs::{Function, USER_SPACE_DRIVERS};
 
 use crate::error::VfError;
 
 /// How long a function may take to return from a namespace that was deleted. The kernel returns it in the background.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// Drivers that pass a VF to user space, so that it has no link.
-const USER_SPACE_DRIVERS: [&str; 3] = ["vfio-pci", "uio_pci_generic", "igb_uio"];
 
 /// Finds the link of a function that is on the host or is returning to it; `None` if it is bound to a user-space driver.
 ///
