@@ -26,6 +26,7 @@ clients() {
   containerd
   fetch containerd-1.6 "$oldest" containerd_from
   fetch podman "$oldest" podman_from
+  go_plugins
   libcni
   rm -rf "$CARGO_TARGET_DIR/tools/apt"
 }
@@ -57,6 +58,11 @@ podman_from() {
   extract libglib2.0-0 "$1" $lib/libglib-2.0.so.0
   extract libdevmapper1.02.1 "$1" ./lib/x86_64-linux-gnu/libdevmapper.so.1.02.1
 }
+
+# Extracts the Go plugins that tests/parity.md compares with ours: always the same build, because its libraries matter too.
+go_plugins() { fetch go-plugins "$oldest" go_plugins_from; }
+
+go_plugins_from() { extract containernetworking-plugins "$1" ./usr/lib/cni/{macvlan,ipvlan,host-local,static}; }
 
 # Compiles tests/tests/clients/libcni.go with libcni 1.3, which has all operations, and a Go compiler, which are not kept.
 libcni() {

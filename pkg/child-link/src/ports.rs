@@ -117,8 +117,8 @@ fn named_by_kernel(node: &Node, links: &[LinkName], devices: &[String]) -> Resul
     }
     let rdma = node.rdma()?;
     let mut found = Vec::new();
-    for device in rdma.devices()?.iter().filter(|device| devices.contains(&device.name)) {
-        for port in rdma.ports(device)? {
+    for device in rdma.devices_named(devices)? {
+        for port in rdma.ports(&device)? {
             let place = links.iter().position(|link| port.link_name.as_deref() == Some(link.as_str()));
             found.extend(
                 place.map(|place| (place, SharedPort { device: port.device_name, number: port.port })),

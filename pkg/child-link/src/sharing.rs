@@ -126,7 +126,7 @@ impl SharedPorts {
     fn wait_until_active(&self, node: &Node, port: &SharedPort, timeout: Duration) -> Result<(), Error> {
         let deadline = node.budget.until("the InfiniBand port to be active", timeout);
         loop {
-            let state = node.rdma()?.devices()?.into_iter().find(|device| device.name == port.device);
+            let state = node.rdma()?.find_device(&port.device)?;
             let ports = state.map(|device| node.rdma()?.ports(&device)).transpose()?.unwrap_or_default();
             let Some(now) = ports.into_iter().find(|now| now.port == port.number) else {
                 return Err(ChildError::NoRdma(format!("RDMA device {} is gone", port.device)).into());

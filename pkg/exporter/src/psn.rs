@@ -135,7 +135,7 @@ impl SampledDevice {
     /// Returns the device, and an error if its driver is not supported. Both are read once.
     fn device(&mut self, rdma: &Handle) -> Result<Option<(Device, Option<CollectError>)>, rdma::Error> {
         if self.device.is_none()
-            && let Some(device) = rdma.devices()?.into_iter().find(|device| device.index == self.index)
+            && let Some(device) = rdma.find_device_by_index(self.index)?
         {
             let driver = rdma.driver(&device)?;
             let is_live = driver.is_some_and(|driver| self.node.drivers.iter().any(|live| live == driver));

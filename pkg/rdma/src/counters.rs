@@ -40,7 +40,7 @@ impl Handle {
 }
 
 fn without_counters(rdma: &Handle, device: &Device) -> Result<HwCounterTable, Error> {
-    if rdma.devices()?.iter().any(|other| other.index == device.index) {
+    if rdma.find_device_by_index(device.index)?.is_some() {
         Ok(HwCounterTable::default())
     } else {
         Err(Error::NoSuchDevice { device: device.name.clone() })

@@ -9,6 +9,10 @@ use crate::{
     handle::{attributes, message},
 };
 
+/// The number of dumps after which the last one counts: another device is moved during each of them, or one of those that
+/// are wanted is not here.
+const STABLE_TRIES: usize = 8;
+
 /// An RDMA device that is visible in the handle's namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
@@ -39,13 +43,49 @@ impl Handle {
     /// [`Error::Netlink`].
     ///
     /// # Kernel
-    /// `RDMA_NLDEV_CMD_GET` as a dump.
+    /// `RDMA_NLDEV_CMD_GET` as a dump. `_nldev_get_dumpit` sends one device per datagram and continues at its position in the
+    /// list: when another device enters or leaves the namespace meanwhile, one is listed twice or not at all, and the kernel
+    /// does not report that the dump was interrupted. So the list is read until two reads are the same. Both may lack the
+    /// same device if others are moved during both; a caller that knows names uses [`Handle::devices_named`].
     #[doc(alias = "rdma dev show")]
     pub fn devices(&self) -> Result<Vec<Device>, Error> {
+        let mut last = self.devices_of_one_dump()?;
+        for _ in 1..STABLE_TRIES {
+            let next = self.devices_of_one_dump()?;
+            if is_same_list(&last, &next) {
+                return Ok(next);
+            }
+            last = next;
+        }
+        Ok(last)
+    }
+
+    /// Returns the devices of one dump, each once. Those that were moved meanwhile may have hidden another.
+    fn devices_of_one_dump(&self) -> Result<Vec<Device>, Error> {
         let request = message(NldevCommand::Get, Vec::new());
-        Ok(self.dump("list", &"RDMA devices", request, |found: &mut Vec<Device>, reply| {
+        let mut found = self.dump("list", &"RDMA devices", request, |found: &mut Vec<Device>, reply| {
             found.extend(Device::read(attributes(reply)));
-        })?)
+        })?;
+        found.sort_by_key(|device| device.index);
+        found.dedup_by_key(|device| device.index);
+        Ok(found)
+    }
+
+    /// Returns the devices with these names that are visible in the handle's namespace, by index: those of the first dump
+    /// that lists all of them, or of the last of several.
+    ///
+    /// # Errors
+    /// [`Error::Netlink`].
+    pub fn devices_named(&self, names: &[impl AsRef<str>]) -> Result<Vec<Device>, Error> {
+        let mut tries = 0;
+        loop {
+            let mut found = self.devices_of_one_dump()?;
+            found.retain(|device| names.iter().any(|name| name.as_ref() == device.name));
+            tries += 1;
+            if found.len() == names.len() || tries == STABLE_TRIES {
+                return Ok(found);
+            }
+        }
     }
 
     /// Returns the device of that name, if it is visible in the handle's namespace.
@@ -53,7 +93,7 @@ impl Handle {
     /// # Errors
     /// [`Error::Netlink`].
     pub fn find_device(&self, name: &str) -> Result<Option<Device>, Error> {
-        Ok(self.devices()?.into_iter().find(|device| device.name == name))
+        Ok(self.devices_named(&[name])?.pop())
     }
 
     /// Returns the device of that index, if it is visible in the handle's namespace, by one request instead of a dump.
@@ -111,9 +151,7 @@ impl Handle {
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let mut found = self.devices()?;
-        found.retain(|device| names.contains(&device.name));
-        Ok(found)
+        self.devices_named(&names)
     }
 
     /// Returns the only device of a PCI function or auxiliary device.
@@ -131,6 +169,13 @@ impl Handle {
             (None, _) => Err(missing(sysfs, function)?),
         }
     }
+}
+
+/// Whether two lists have the same devices under the same names.
+fn is_same_list(left: &[Device], right: &[Device]) -> bool {
+    let identities =
+        |list: &[Device]| -> Vec<_> { list.iter().map(|it| (it.index, it.name.clone())).collect() };
+    identities(left) == identities(right)
 }
 
 /// Returns the error of a function without an RDMA device in this namespace.

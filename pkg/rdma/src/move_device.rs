@@ -110,10 +110,8 @@ fn explained(rdma: &Handle, device: &Device, error: netlink::Error) -> MoveError
         },
         Some(Errno::EPERM) => MoveError::NotPermitted { device: name },
         Some(Errno::ENODEV) => MoveError::NoSuchDevice { device: name },
-        Some(Errno::EINVAL) => match rdma.devices() {
-            Ok(all) if all.iter().all(|other| other.index != device.index) => {
-                MoveError::NoSuchDevice { device: name }
-            }
+        Some(Errno::EINVAL) => match rdma.find_device_by_index(device.index) {
+            Ok(None) => MoveError::NoSuchDevice { device: name },
             _ => Error::from(error).into(),
         },
         _ => Error::from(error).into(),

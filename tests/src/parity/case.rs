@@ -1,19 +1,17 @@
 //! The input of a case.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use testkit::{Answer, Call, Observe};
 
 use super::{observation, place::Place};
-
-/// The directory of the Debian package `containernetworking-plugins`.
-const GO: &str = "/usr/lib/cni";
+use crate::tools::tools;
 
 /// Whose plugin is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Implementation {
-    /// The Go plugin of Debian's package.
+    /// The Go plugin of Debian 12's package.
     Go,
     /// Silkrail's plugin, with Go's IPAM plugins.
     Silkrail,
@@ -83,11 +81,16 @@ impl Case {
         conf
     }
 
+    /// Returns the directory of the Go plugins.
+    fn go_plugins(&self) -> PathBuf {
+        tools("go-plugins", self.plugin)
+    }
+
     fn call(&self, implementation: Implementation, place: &Place<'_>) -> Call {
         let mut call = place.node.plugin(self.plugin);
         call = match implementation {
-            Implementation::Go => call.from_dir(Path::new(GO)).conf(&self.conf(place)),
-            Implementation::Silkrail => call.delegates_in(Path::new(GO)).conf(&self.conf(place)),
+            Implementation::Go => call.from_dir(&self.go_plugins()).conf(&self.conf(place)),
+            Implementation::Silkrail => call.delegates_in(&self.go_plugins()).conf(&self.conf(place)),
         };
         call = call.pod(place.pod);
         for (name, value) in &self.environment {
@@ -115,13 +118,8 @@ fn host_local(place: &Place<'_>) -> Value {
 /// Makes the calls of a case.
 ///
 /// # Panics
-/// If Debian's plugins are not installed.
+/// If Debian's plugins were not unpacked.
 pub(super) fn run(case: &Case, implementation: Implementation, place: &Place<'_>) -> Record {
-    assert!(
-        Path::new(GO).join(case.plugin).is_file(),
-        "{GO}/{} is missing: apt-get install containernetworking-plugins",
-        case.plugin
-    );
     place.pod.set_sysctl("net/ipv6/conf/default/accept_dad", "0");
     let call = case.call(implementation, place);
     let (mut recorded, mut result) = (Record::new(), Value::Null);

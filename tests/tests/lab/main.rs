@@ -9,6 +9,7 @@ mod busy;
 mod char_device_numbers;
 mod cli;
 mod containerd;
+mod device_list;
 mod device_plugin;
 mod doctor;
 mod early_late;

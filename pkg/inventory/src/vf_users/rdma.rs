@@ -59,8 +59,8 @@ pub(crate) fn kernel_users(node: &NodePaths, devices: &[String]) -> Result<Vec<P
     }
     let rdma = rdma::Handle::open(&sysfs)?;
     let mut found = Vec::new();
-    for device in rdma.devices()?.iter().filter(|device| devices.contains(&device.name)) {
-        let pairs = match rdma.queue_pairs(device) {
+    for device in rdma.devices_named(devices)? {
+        let pairs = match rdma.queue_pairs(&device) {
             Ok(pairs) => pairs.unwrap_or_default(),
             Err(error) if error.is_not_found() => continue,
             Err(error) => return Err(error.into()),

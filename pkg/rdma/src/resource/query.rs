@@ -53,7 +53,7 @@ impl ResourceQuery {
 
 /// Returns `None`, or the error if the device is gone: `EINVAL` means either an unknown command or a missing device.
 pub(super) fn unsupported<T>(rdma: &Handle, device: &Device) -> Result<Option<T>, Error> {
-    if rdma.devices()?.iter().any(|other| other.index == device.index) { Ok(None) } else { Err(gone(device)) }
+    if rdma.find_device_by_index(device.index)?.is_some() { Ok(None) } else { Err(gone(device)) }
 }
 
 pub(super) fn gone(device: &Device) -> Error {
