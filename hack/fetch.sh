@@ -59,10 +59,10 @@ podman_from() {
   extract libdevmapper1.02.1 "$1" ./lib/x86_64-linux-gnu/libdevmapper.so.1.02.1
 }
 
-# Extracts the Go plugins that tests/parity.md compares with ours: always the same build, because its libraries matter too.
+# Extracts the Go plugins with which tests/parity.md compares ours: always the same build, because its libraries matter too.
 go_plugins() { fetch go-plugins "$oldest" go_plugins_from; }
 
-go_plugins_from() { extract containernetworking-plugins "$1" ./usr/lib/cni/{macvlan,ipvlan,host-local,static}; }
+go_plugins_from() { extract containernetworking-plugins "$1" ./usr/lib/cni/{macvlan,ipvlan,host-local,static,loopback}; }
 
 # Compiles tests/tests/clients/libcni.go with libcni 1.3, which has all operations, and a Go compiler, which are not kept.
 libcni() {

@@ -1,0 +1,76 @@
+# Sourced by hack/kube: fetches and builds the programs of a Kubernetes node, of Debian 12's packages, into
+# target/tools/kubernetes. Nothing is installed.
+# shellcheck shell=bash
+
+# shellcheck source=../fetch.sh
+. hack/fetch.sh
+
+# The version of Debian 12's source package. Later ones are in no Debian release.
+kubernetes_version=1.20.2
+
+# Fetches etcd, kubectl and the container runtime, and builds kubelet, API server, scheduler and controller manager.
+kubernetes() {
+  containerd
+  fetch containerd-1.6 "$oldest" containerd_from
+  fetch kubernetes "$oldest" kubernetes_from
+  rm -rf "$CARGO_TARGET_DIR/tools/apt"
+}
+
+# It works in a directory beside the result, which is of use only if it is complete.
+kubernetes_from() {
+  local work=$1.work
+  mkdir -p "$work/tmp" "$1"
+  extract etcd-server "$1" ./usr/bin/etcd
+  extract kubernetes-client "$1" ./usr/bin/kubectl
+  kubernetes_source "$work"
+  say "building Kubernetes $kubernetes_version: takes four minutes with two CPUs"
+  # GOFLAGS and the like of this machine must not matter.
+  env -i PATH="$work/go/usr/lib/go-1.19/bin:$PATH" HOME="$work" GOROOT="$work/go/usr/lib/go-1.19" GOPATH="$work/path" \
+    GOCACHE="$work/cache" GOTMPDIR="$work/tmp" GO111MODULE=off GOPROXY=off CGO_ENABLED=0 \
+    bash -euc "$(declare -f kubernetes_programs generate_openapi); kubernetes_programs '$1' '$work'" ||
+    die "Kubernetes cannot be built; its source and the Go compiler are in $work"
+  chmod -R u+w "$work"
+  rm -rf "$work"
+}
+
+# kubernetes_source DIRECTORY: unpacks a Go compiler and the source of Kubernetes.
+kubernetes_source() {
+  local package tree=$1/path/src/k8s.io/kubernetes reflect=github.com/modern-go/reflect2
+  for package in golang-1.19-go golang-1.19-src golang-github-modern-go-reflect2-dev; do unpack "$package" "$1/go"; done
+  sed 's/^deb /deb-src /' "${APT_CONFIG%/*}/sources.list" >"$1/sources.list"
+  (
+    cd "$1"
+    apt-get -o Dir::Etc::sourcelist="$1/sources.list" update -qq
+    apt-get -o Dir::Etc::sourcelist="$1/sources.list" source -qq --download-only kubernetes >/dev/null
+  ) || die "apt-get cannot download the source of kubernetes"
+  mkdir -p "${tree%/*}"
+  tar -xf "$1"/kubernetes_*.orig.tar.gz -C "${tree%/*}"
+  mv "${tree%/*}"/kubernetes-* "$tree"
+  # Its reflect2 1.0.1 crashes if it is built with Go 1.18 or later.
+  rm "$tree/vendor/$reflect"/*.{go,s}
+  cp "$1/go/usr/share/gocode/src/$reflect"/*.{go,s} "$tree/vendor/$reflect/"
+}
+
+# kubernetes_programs TO WORK: builds the programs, with Go's environment.
+kubernetes_programs() {
+  cd "$2/path/src/k8s.io/kubernetes"
+  generate_openapi "$2"
+  local package flags='-s -w'
+  for package in component-base/version client-go/pkg/version; do
+    package=k8s.io/kubernetes/vendor/k8s.io/$package
+    flags+=" -X $package.gitVersion=v1.20.2 -X $package.gitMajor=1 -X $package.gitMinor=20"
+  done
+  go build -tags providerless,dockerless -trimpath -ldflags "$flags" -o "$1/" \
+    ./cmd/kubelet ./cmd/kube-apiserver ./cmd/kube-scheduler ./cmd/kube-controller-manager
+}
+
+# generate_openapi WORK: generates the file of the API server that is not part of the source.
+generate_openapi() {
+  local directories
+  directories=$(grep -rlE --include='*.go' '^[[:space:]]*//[[:space:]]*\+k8s:openapi-gen=' pkg cmd plugin staging/src/k8s.io |
+    grep -v -e /code-generator/ -e /sample-apiserver/ | xargs -n1 dirname | sort -u |
+    sed 's#^staging/src/#vendor/#; s#^#k8s.io/kubernetes/#' | paste -sd,)
+  go build -o "$1/openapi-gen" ./vendor/k8s.io/kube-openapi/cmd/openapi-gen
+  "$1/openapi-gen" --logtostderr -i "$directories" -p k8s.io/kubernetes/pkg/generated/openapi -O zz_generated.openapi \
+    -h vendor/k8s.io/code-generator/hack/boilerplate.go.txt -r "$1/openapi-report"
+}
