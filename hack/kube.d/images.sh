@@ -1,15 +1,13 @@
-# Sourced by hack/kube.d/node: container images of this machine's programs.
+# Sourced by hack/kube.d/node: container images with this machine's busybox.
 # shellcheck shell=bash
 
-# image NAME COMMAND DIRECTORY [PROGRAM...]: writes DIRECTORY/NAME.tar, a docker archive of the image localhost/NAME:1, with
-# busybox, these programs, and the libraries that they need. The shell COMMAND is its entry point.
+# image NAME COMMAND DIRECTORY: writes DIRECTORY/NAME.tar, a docker archive of the image localhost/NAME:1, which contains
+# busybox. The shell COMMAND is its entry point.
 image() {
   local name=$1 command=$2 to=$3 work digest
-  shift 3
   work=$(mktemp -d)
   mkdir -p "$work"/root/{bin,dev,etc,proc,sys,tmp}
   add_busybox "$work/root"
-  add_programs "$work/root" "$@"
   tar -C "$work/root" -cf "$work/layer.tar" .
   digest=$(sha256sum "$work/layer.tar" | cut -d' ' -f1)
   jq -n --arg digest "sha256:$digest" --arg command "$command" '{architecture: "amd64", os: "linux",
@@ -27,20 +25,4 @@ add_busybox() {
   for applet in sh sleep ls cat ip ping id mount grep; do ln -s busybox "$1/bin/$applet"; done
   echo 'root:x:0:0:root:/:/bin/sh' >"$1/etc/passwd"
   echo 'root:x:0:' >"$1/etc/group"
-}
-
-# Programs of libibverbs load the libraries of the providers that the files in /etc/libibverbs.d name.
-add_programs() {
-  local to=$1 program file
-  shift
-  [ $# -gt 0 ] || return 0
-  for program; do
-    file=$(command -v "$program")
-    { echo "$file"; ls /usr/lib/*/libibverbs/*.so /etc/libibverbs.d/*.driver 2>/dev/null || true; }
-  done | sort -u | while read -r file; do
-    { echo "$file"; ldd "$file" 2>/dev/null | grep -o '/[^ ]*' || true; }
-  done | sort -u | while read -r file; do
-    mkdir -p "$to$(dirname "$file")"
-    cp -L "$file" "$to$file"
-  done
 }

@@ -20,7 +20,7 @@
 //! records the requests to the kernel, and [`reference`](mod@reference) is the metrics reference as data.
 //!
 //! For the callers of plugins: [`containerd`] with its client [`cri`] and [`podman`], which run in [`runtime_namespaces`];
-//! [`tools`] are the programs that `hack/test` unpacks.
+//! [`tools`] are the programs that `hack/test` unpacks. [`kubernetes`] is the node of `hack/kube`.
 //!
 //! For metrics: the [`daemon`] and its [`scrape`], a software device with queue pairs ([`rxe`]), pods as the kubelet
 //! represents them on a node ([`kube_pod`]) and as an API server lists them ([`api_server`]), and [`prometheus`] with the
@@ -52,6 +52,7 @@ pub mod http;
 pub mod infiniband;
 pub mod kube_pod;
 pub mod kubelet;
+pub mod kubernetes;
 pub mod machine;
 pub mod master_chain;
 pub mod multus;

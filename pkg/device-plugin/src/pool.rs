@@ -14,7 +14,7 @@ use sysfs::Sysfs;
 use tokio::sync::watch;
 
 use crate::{
-    Allocation, Holder, NodeDevice, NodeDevices, NodeState, ResourceMode, ResourceSpec,
+    Allocation, Holder, NodeDevice, NodeDevices, NodeState, PodFiles, ResourceMode, ResourceSpec,
     health::{self, HealthChange, HealthHistory},
     preferred::{self, Candidate, PfPolicy},
 };
@@ -30,6 +30,8 @@ pub struct PoolOptions {
     pub policy: PfPolicy,
     /// How long a device must be well before it is healthy again.
     pub hold: Duration,
+    /// The files that tell containers about their devices; `None` if they cannot be written.
+    pub pod_files: Option<PodFiles>,
 }
 
 /// A resource with its devices.
@@ -218,7 +220,7 @@ impl Resource for ResourcePool {
     }
 
     fn socket_name(&self) -> String {
-        self.spec.name.file_name()
+        self.spec.name.socket_name()
     }
 
     fn devices(&self) -> watch::Receiver<DeviceList> {
@@ -251,7 +253,10 @@ impl Resource for ResourcePool {
 
     fn allocate(&self, ids: &[String]) -> Result<ContainerAllocateResponse, ResourceError> {
         let devices = self.returned_devices(ids)?;
-        let answer = self.allocation()?.answer(ids, &devices).map_err(error)?;
+        let mut answer = self.allocation()?.answer(ids, &devices).map_err(error)?;
+        if let Some(files) = &self.options.pod_files {
+            files.add_to(&mut answer, &self.spec, ids).map_err(error)?;
+        }
         let nodes = self.nodes(ids)?;
         self.state().allocated.extend(nodes);
         Ok(answer)
@@ -271,6 +276,9 @@ impl Resource for ResourcePool {
                     self.spec.name
                 )));
             }
+        }
+        if let Some(files) = &self.options.pod_files {
+            files.write(&self.spec, ids);
         }
         Ok(())
     }

@@ -40,7 +40,7 @@ const MAX_NAME: usize = 63;
 /// Maximum length of the domain. The kubelet prepends `requests.` for quotas.
 const MAX_DOMAIN: usize = 253 - "requests.".len();
 
-/// Maximum length of domain and name in the name of a socket.
+/// Maximum length of domain and name in the name of a file.
 const MAX_FILE_NAME: usize = 50;
 
 impl ResourceName {
@@ -49,17 +49,22 @@ impl ResourceName {
         &self.name
     }
 
-    /// Returns the name of a socket: unlike `domain/name`, it is a file name. The path of a socket has at most 107 bytes, so the
-    /// middle of a long name is replaced by its hash.
+    /// Returns the name of its socket.
+    pub fn socket_name(&self) -> String {
+        format!("silkrail_{}.sock", self.file_name())
+    }
+
+    /// Returns the name of its directory: unlike `domain/name`, it is a file name. The path of a socket has at most 107 bytes, so
+    /// the middle of a long name is replaced by its hash.
     pub fn file_name(&self) -> String {
         let name = format!("{}_{}", self.domain, self.name);
         if name.len() <= MAX_FILE_NAME {
-            return format!("silkrail_{name}.sock");
+            return name;
         }
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
         let (start, hash) = (&name[..MAX_FILE_NAME - 17], hasher.finish());
-        format!("silkrail_{start}_{hash:016x}.sock")
+        format!("{start}_{hash:016x}")
     }
 
     /// Returns the suffix of environment variables: upper case, with `_` in place of `.` and `/`.
@@ -120,7 +125,7 @@ mod tests {
         let name: ResourceName = "spidernet.io/mellanox-rdma_1.a".parse().unwrap();
         assert_eq!(name.to_string(), "spidernet.io/mellanox-rdma_1.a");
         assert_eq!(name.variable(), "SPIDERNET_IO_MELLANOX-RDMA_1_A");
-        assert_eq!(name.file_name(), "silkrail_spidernet.io_mellanox-rdma_1.a.sock");
+        assert_eq!(name.socket_name(), "silkrail_spidernet.io_mellanox-rdma_1.a.sock");
     }
 
     #[test]
@@ -128,7 +133,7 @@ mod tests {
         let file_name = |end: &str| {
             let name: ResourceName =
                 format!("{}.example.com/{}{end}", "d".repeat(40), "n".repeat(60)).parse().unwrap();
-            name.file_name()
+            name.socket_name()
         };
         assert_ne!(file_name("a"), file_name("b"));
         assert_eq!(file_name("a"), file_name("a"));

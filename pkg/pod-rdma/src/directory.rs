@@ -1,7 +1,9 @@
 //! The directory with the files of a pod.
 
 use std::{
-    fs, io,
+    fs::{self, Permissions},
+    io,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -58,7 +60,7 @@ impl PodDirectory {
     /// [`WriteError`].
     pub fn clear(&self) -> Result<(), WriteError> {
         let failed = |source| WriteError::Directory { path: self.path.clone(), source };
-        fs::create_dir_all(&self.path).map_err(failed)?;
+        self.create().map_err(failed)?;
         for entry in fs::read_dir(&self.path).map_err(failed)? {
             match fs::remove_file(entry.map_err(failed)?.path()) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
@@ -68,13 +70,19 @@ impl PodDirectory {
         Ok(())
     }
 
+    /// Creates it for users without privileges, whatever the umask of this process.
+    fn create(&self) -> io::Result<()> {
+        fs::create_dir_all(&self.path)?;
+        fs::set_permissions(&self.path, Permissions::from_mode(0o755))
+    }
+
     /// Writes the files, each at once.
     ///
     /// # Errors
     /// [`WriteError`].
     pub fn write(&self, pod: &PodRdma) -> Result<(), WriteError> {
         let failed = |source| WriteError::Directory { path: self.path.clone(), source };
-        fs::create_dir_all(&self.path).map_err(failed)?;
+        self.create().map_err(failed)?;
         let json = serde_json::to_string_pretty(pod).map_err(|error| failed(error.into()))? + "\n";
         statefile::replace(&self.path.join("rdma.json"), 0o644, json.as_bytes())?;
         statefile::replace(&self.path.join("nccl.conf"), 0o644, pod.nccl_conf().as_bytes())?;
@@ -84,8 +92,6 @@ impl PodDirectory {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
     use crate::pod_rdma::fixture::{device, pod};
 

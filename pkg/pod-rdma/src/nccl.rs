@@ -36,6 +36,9 @@ impl PodRdma {
     }
 }
 
+/// Whether an address is of a family.
+type IsOfFamily = fn(&IpAddr) -> bool;
+
 /// How NCCL finds the GIDs.
 #[derive(Debug, PartialEq, Eq)]
 enum GidSetting {
@@ -54,8 +57,7 @@ impl GidSetting {
         if devices.is_empty() {
             return Self::None;
         }
-        let families: [(fn(&IpAddr) -> bool, _); 2] =
-            [(IpAddr::is_ipv4, "AF_INET"), (IpAddr::is_ipv6, "AF_INET6")];
+        let families: [(IsOfFamily, _); 2] = [(IpAddr::is_ipv4, "AF_INET"), (IpAddr::is_ipv6, "AF_INET6")];
         for (is_of_family, _) in families {
             if let Some(index) = common_index(devices, is_of_family) {
                 return Self::Index(index);
@@ -73,18 +75,19 @@ impl GidSetting {
 }
 
 /// Returns the index that the first address of a family has on all devices.
-fn common_index(devices: &[&PodRdmaDevice], is_of_family: fn(&IpAddr) -> bool) -> Option<u32> {
+fn common_index(devices: &[&PodRdmaDevice], is_of_family: IsOfFamily) -> Option<u32> {
     let indexes: BTreeSet<_> = devices.iter().map(|device| first_index(device, is_of_family)).collect();
     if indexes.len() == 1 { indexes.into_iter().next()? } else { None }
 }
 
-fn first_index(device: &PodRdmaDevice, is_of_family: fn(&IpAddr) -> bool) -> Option<u32> {
+fn first_index(device: &PodRdmaDevice, is_of_family: IsOfFamily) -> Option<u32> {
     device.gids.iter().find(|gid| is_of_family(&gid.address))?.index
 }
 
 /// A comment. A line without `=` sets nothing.
 fn differing(devices: &[&PodRdmaDevice]) -> String {
-    let mut text = "# No NCCL_IB_GID_INDEX: NCCL uses the same index on all devices, and they differ:\n".to_owned();
+    let mut text =
+        "# No NCCL_IB_GID_INDEX: NCCL uses the same index on all devices, and they differ:\n".to_owned();
     for device in devices {
         for gid in &device.gids {
             let index = gid.index.map_or("no GID".into(), |index| format!("index {index}"));

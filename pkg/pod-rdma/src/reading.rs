@@ -25,7 +25,9 @@ pub struct PodReader {
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The pod map has no entry of it.
-    #[error("the pod map has no RDMA device of the pod with UID {0}: does its network have Silkrail's plugins?")]
+    #[error(
+        "the pod map has no RDMA device of the pod with UID {0}: does its network have Silkrail's plugins?"
+    )]
     NoEntry(String),
     /// Its network namespace is gone, or cannot be entered.
     #[error("the network namespace of the pod: {0}")]

@@ -20,6 +20,7 @@ pub(super) fn read(mut table: Table<'_>, findings: &mut Findings) -> Option<Reso
     let name = name(&mut table, DEFAULT_PREFIX, findings);
     let device_type = device_type(&mut table, findings);
     let has_topology = !table.flag("excludeTopology", findings);
+    let sets_nccl_conf = table.flag("ncclConf", findings);
     let info = table.object("additionalInfo", findings);
     let selector_tables = table.tables("selectors", findings);
     let mut is_valid = true;
@@ -44,6 +45,7 @@ pub(super) fn read(mut table: Table<'_>, findings: &mut Findings) -> Option<Reso
         selectors,
         has_topology,
         needs_vhost_net,
+        sets_nccl_conf,
         additional_info,
         path,
     })

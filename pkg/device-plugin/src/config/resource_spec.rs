@@ -19,6 +19,8 @@ pub struct ResourceSpec {
     pub has_topology: bool,
     /// Whether containers also get `vhost-net` and `net/tun`.
     pub needs_vhost_net: bool,
+    /// Whether `NCCL_CONF_FILE` of containers is the file with the settings for their devices.
+    pub sets_nccl_conf: bool,
     /// Values for `PCIDEVICE_…_INFO`, by device ID, or `*` for all devices.
     pub additional_info: BTreeMap<String, Value>,
     /// The path of its keys in the file, such as `resourceList[0]`.

@@ -20,6 +20,7 @@ pub(super) fn read(mut table: Table<'_>, findings: &mut Findings) -> Option<Reso
     let path = table.path().to_owned();
     let name = name(&mut table, DEFAULT_PREFIX, findings);
     let slots = table.number("rdmaHcaMax", findings);
+    let sets_nccl_conf = table.flag("ncclConf", findings);
     let interfaces = table.list("devices", findings);
     let mut is_valid = true;
     let mut selectors = Vec::new();
@@ -58,6 +59,7 @@ pub(super) fn read(mut table: Table<'_>, findings: &mut Findings) -> Option<Reso
         selectors,
         has_topology: true,
         needs_vhost_net: false,
+        sets_nccl_conf,
         additional_info: BTreeMap::new(),
         path,
     })

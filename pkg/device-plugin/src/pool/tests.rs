@@ -53,6 +53,7 @@ impl Card {
             has_management: false,
             policy: PfPolicy::Spread,
             hold: Duration::from_secs(5),
+            pod_files: None,
         };
         ResourcePool::new(config.resources.into_iter().next().unwrap(), options)
     }

@@ -8,8 +8,8 @@ use std::{
 };
 
 use device_plugin::{
-    NodeReader, NodeReading, PoolOptions, ResourceDevices, ResourcePool, ResourceSpec, health::HealthChange,
-    preferred::PfPolicy,
+    NodeReader, NodeReading, PodFiles, PoolOptions, ResourceDevices, ResourcePool, ResourceSpec,
+    health::HealthChange, preferred::PfPolicy,
 };
 use kubelet_plugin::{KubeletDirectory, ServeError, serve};
 use podmap::PodMap;
@@ -86,6 +86,7 @@ impl Serving {
             has_management: options.has_management,
             policy: options.policy,
             hold: options.hold,
+            pod_files: PodFiles::create(node.clone(), options.root, options.state_dir.join("pod-files")),
         };
         let pool = |spec| Arc::new(ResourcePool::new(spec, settings.clone()));
         let pools = resources.into_iter().map(pool).collect();

@@ -1,0 +1,162 @@
+//! The Kubernetes node of `hack/kube`.
+
+use std::{
+    env, fs,
+    io::Write,
+    path::PathBuf,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+/// The time that the scheduler, the kubelet and the runtime need for pods on all VFs. The lab's processor is emulated.
+const POD_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// The node. Tests that use it run one after another.
+#[derive(Debug)]
+pub struct Kubernetes {
+    directory: PathBuf,
+}
+
+impl Kubernetes {
+    /// Returns the node on which this test runs.
+    ///
+    /// # Panics
+    /// If it runs elsewhere.
+    pub fn here() -> Self {
+        let directory = env::var_os("KUBE_DIR").expect("these tests need a node: run hack/test kube");
+        Self { directory: directory.into() }
+    }
+
+    /// Runs kubectl and returns its output.
+    ///
+    /// # Panics
+    /// If it fails.
+    pub fn kubectl(&self, args: &[&str]) -> String {
+        let output = Command::new("kubectl").args(args).output().unwrap();
+        assert!(output.status.success(), "kubectl {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Creates or changes objects. The text is YAML or JSON.
+    ///
+    /// # Panics
+    /// If the API server refuses one.
+    pub fn apply(&self, objects: &str) {
+        let mut kubectl = Command::new("kubectl");
+        let mut kubectl = kubectl.args(["apply", "--filename=-"]).stdin(Stdio::piped()).spawn().unwrap();
+        kubectl.stdin.take().unwrap().write_all(objects.as_bytes()).unwrap();
+        assert!(kubectl.wait().unwrap().success(), "{objects}");
+    }
+
+    /// Returns an object of the API.
+    pub fn get(&self, kind: &str, name: &str) -> Value {
+        serde_json::from_str(&self.kubectl(&["get", kind, name, "--output=json"])).unwrap()
+    }
+
+    /// Returns what the node has of a resource, and what can be allocated of it.
+    fn resource(&self, name: &str) -> (u32, u32) {
+        let node = self.get("node", &env::var("KUBE_NODE").unwrap());
+        let number = |of: &str| {
+            let number = node["status"][of][name].as_str().map(|number| number.parse().unwrap());
+            number.unwrap_or_default()
+        };
+        (number("capacity"), number("allocatable"))
+    }
+
+    /// Waits until the node has this capacity of a resource, and this much of it is allocatable.
+    ///
+    /// # Panics
+    /// If it does not within the timeout.
+    pub fn wait_for_resource(&self, name: &str, capacity: u32, allocatable: u32) {
+        let what = format!("the node has {capacity} of {name}, {allocatable} of them allocatable");
+        let why = || format!("it has {:?}\n{}", self.resource(name), self.log("kubelet"));
+        wait(&what, || self.resource(name) == (capacity, allocatable), why);
+    }
+
+    /// Waits until all pods run.
+    ///
+    /// # Panics
+    /// With the state of the pods, if they do not within the timeout.
+    pub fn wait_for_pods(&self, number: usize) {
+        let running = || {
+            let pods = self.pods();
+            let phases: Vec<_> = pods.iter().map(|pod| pod["status"]["phase"].as_str().unwrap()).collect();
+            // A pod that the kubelet refused never runs.
+            assert!(!phases.contains(&"Failed"), "{pods:#?}");
+            phases.iter().filter(|phase| **phase == "Running").count() == number
+        };
+        let why = || format!("{}\n{}", self.kubectl(&["describe", "pods"]), self.log("kubelet"));
+        wait(&format!("{number} pods run"), running, why);
+    }
+
+    /// Returns the pods of the default namespace.
+    pub fn pods(&self) -> Vec<Value> {
+        let list: Value = serde_json::from_str(&self.kubectl(&["get", "pods", "--output=json"])).unwrap();
+        list["items"].as_array().unwrap().clone()
+    }
+
+    /// Runs a shell command in the container of a pod.
+    pub fn exec(&self, pod: &str, command: &str) -> String {
+        self.kubectl(&["exec", pod, "--", "sh", "-c", command])
+    }
+
+    /// Deletes all pods, and waits until nothing is left of them.
+    pub fn delete_pods(&self) {
+        self.kubectl(&["delete", "pods", "--all"]);
+        let is_empty =
+            |directory: &str| fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none());
+        let gone = || is_empty("/run/netns") && is_empty(&format!("{}/multus", self.directory.display()));
+        wait("the sandboxes of the pods are gone", gone, || self.log("containerd"));
+    }
+
+    /// Kills the kubelet and starts it again.
+    pub fn restart_kubelet(&self) {
+        let process = fs::read_to_string(self.directory.join("kubelet.pid")).unwrap();
+        assert!(Command::new("kill").arg(process.trim()).status().unwrap().success());
+        let ended = || !fs::exists(format!("/proc/{}", process.trim())).unwrap();
+        wait("the kubelet has ended", ended, || self.log("kubelet"));
+        assert!(Command::new(self.directory.join("start-kubelet")).status().unwrap().success());
+    }
+
+    /// Returns the end of the log of a program of the node.
+    pub fn log(&self, program: &str) -> String {
+        let logs = PathBuf::from(env::var_os("KUBE_LOGS").unwrap());
+        let log = fs::read_to_string(logs.join(program).with_extension("log")).unwrap();
+        let lines: Vec<_> = log.lines().collect();
+        lines[lines.len().saturating_sub(40)..].join("\n")
+    }
+}
+
+/// Returns a pod that sleeps, with these annotations, limits and container settings.
+pub fn pod(name: &str, annotations: &Value, limits: &Value, container: &Value) -> Value {
+    let mut own = json!({
+        "name": "main", "image": "localhost/busybox:1", "command": ["sleep", "1000000"],
+        "resources": {"limits": limits},
+    });
+    own.as_object_mut().unwrap().extend(container.as_object().unwrap().clone());
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": annotations},
+        "spec": {
+            "terminationGracePeriodSeconds": 0, "automountServiceAccountToken": false, "dnsPolicy": "Default",
+            "containers": [own],
+        },
+    })
+}
+
+/// Returns the names that `ls /dev/infiniband` printed, without the connection manager's device, which exists if its module is
+/// loaded.
+pub fn without_rdma_cm(listed: &str) -> Vec<&str> {
+    listed.split_whitespace().filter(|name| *name != "rdma_cm").collect()
+}
+
+/// Waits for a state of the cluster; panics with `why` if it does not come about.
+fn wait(what: &str, mut is: impl FnMut() -> bool, why: impl Fn() -> String) {
+    let deadline = Instant::now() + POD_TIMEOUT;
+    while !is() {
+        assert!(Instant::now() < deadline, "timed out after {POD_TIMEOUT:?}: {what}\n{}", why());
+        thread::sleep(Duration::from_millis(200));
+    }
+}

@@ -1,0 +1,150 @@
+//! Each pod has a VF with its RDMA device.
+
+use std::{collections::BTreeSet, env, fs, path::PathBuf};
+
+use serde_json::{Value, json};
+use silkrail_tests::{
+    daemon::Daemon,
+    kubernetes::{Kubernetes, pod, without_rdma_cm},
+    machine::LabMachine,
+    sweep,
+};
+use testkit::Observe;
+
+const RESOURCE: &str = "spidernet.io/mellanoxrdma";
+
+/// The network of `conf/exclusive`, with a pool in it.
+fn network() -> Value {
+    let pool = json!({"name": "rails", "subnet": "172.81.0.0/16", "ips": ["172.81.0.10-172.81.0.200"]});
+    let plugins = json!([
+        {"type": "sriov", "ipam": {"type": "silkrail-ipam", "pools": [pool]}},
+        {"type": "rdma"},
+    ]);
+    json!({
+        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+        "metadata": {"name": "rails", "annotations": {"k8s.v1.cni.cncf.io/resourceName": RESOURCE}},
+        "spec": {"config": json!({"cniVersion": "1.0.0", "name": "rails", "plugins": plugins}).to_string()},
+    })
+}
+
+/// A pod with a VF and no privileges.
+fn pod_with_vf(name: &str) -> Value {
+    let annotations = json!({"k8s.v1.cni.cncf.io/networks": "rails"});
+    let security = json!({
+        "runAsUser": 65534, "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]},
+    });
+    pod(name, &annotations, &json!({RESOURCE: 1}), &json!({"securityContext": security}))
+}
+
+fn apply(kubernetes: &Kubernetes, objects: &[Value]) {
+    kubernetes.apply(&json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string());
+}
+
+struct ExclusiveNode {
+    kubernetes: Kubernetes,
+    machine: LabMachine,
+    file: PathBuf,
+    daemon: Daemon,
+    _directory: tempfile::TempDir,
+}
+
+impl ExclusiveNode {
+    fn new() -> Self {
+        let (kubernetes, machine) = (Kubernetes::here(), LabMachine::exclusive());
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("resources.json");
+        let resource = json!({
+            "resourceName": "mellanoxrdma", "resourcePrefix": "spidernet.io", "ncclConf": true,
+            "selectors": {"devices": ["10ca"], "isRdma": true},
+        });
+        fs::write(&file, json!({"resourceList": [resource]}).to_string()).unwrap();
+        let daemon = start(&file);
+        apply(&kubernetes, &[network()]);
+        Self { kubernetes, machine, file, daemon, _directory: directory }
+    }
+
+    fn has(&self, capacity: u32, allocatable: u32) {
+        self.kubernetes.wait_for_resource(RESOURCE, capacity, allocatable);
+    }
+
+    /// Checks that a pod has one VF, its RDMA device and its device nodes, and was told so. Returns the PCI address of the VF.
+    fn vf_of(&self, pod: &str) -> String {
+        let exec = |command: &str| self.kubernetes.exec(pod, command);
+        let told: Value = serde_json::from_str(&exec("cat /run/silkrail/pod/rdma.json")).unwrap();
+        let device = &told["devices"][0];
+        assert_eq!(told["devices"].as_array().unwrap().len(), 1, "{told}");
+        assert_eq!(told["pod"]["name"], pod);
+        let name = device["name"].as_str().unwrap();
+        assert_eq!(exec("ls /sys/class/infiniband").trim(), name);
+        let nodes = exec("ls /dev/infiniband");
+        let uverbs = device["charDevices"][0].as_str().unwrap().strip_prefix("/dev/infiniband/").unwrap();
+        assert_eq!(without_rdma_cm(&nodes), [uverbs], "{told}");
+        // The kernel lets only processes in the device's network namespace open it.
+        exec(&format!("exec 3<>/dev/infiniband/{uverbs}"));
+        let address = device["gids"][0]["address"].as_str().unwrap();
+        assert!(exec("ip addr show dev net1").contains(&format!("inet {address}/16")), "{told}");
+        let index = device["gids"][0]["index"].as_u64().unwrap();
+        let gid = exec(&format!("cat /sys/class/infiniband/{name}/ports/1/gids/{index}"));
+        let octets: Vec<u8> = address.split('.').map(|part| part.parse().unwrap()).collect();
+        let expected = format!("{:02x}{:02x}:{:02x}{:02x}", octets[0], octets[1], octets[2], octets[3]);
+        assert!(gid.trim().ends_with(&format!("ffff:{expected}")), "{gid}: {told}");
+        let nccl = exec("cat $NCCL_CONF_FILE");
+        assert!(nccl.contains(&format!("NCCL_IB_HCA=={name}:1\nNCCL_IB_GID_INDEX={index}\n")), "{nccl}");
+        device["pciAddress"].as_str().unwrap().to_owned()
+    }
+
+    /// Runs pods at once, and deletes them at once.
+    fn run(&self, number: usize) {
+        let names: Vec<_> = (0..number).map(|number| format!("job-{number}")).collect();
+        apply(&self.kubernetes, &names.iter().map(|name| pod_with_vf(name)).collect::<Vec<_>>());
+        self.kubernetes.wait_for_pods(names.len());
+        let vfs: BTreeSet<_> = names.iter().map(|name| self.vf_of(name)).collect();
+        assert_eq!(vfs.len(), names.len(), "two pods have the same VF: {vfs:?}");
+        self.kubernetes.delete_pods();
+    }
+}
+
+fn start(file: &std::path::Path) -> Daemon {
+    let file = file.to_str().unwrap();
+    Daemon::start(&["--device-plugin", file, "--device-plugin.hold", "1", "--kubernetes", "off"])
+}
+
+#[test]
+fn a_pod_without_privileges_uses_its_vf_and_is_told_what_it_has() {
+    let mut node = ExclusiveNode::new();
+    node.has(14, 14);
+    apply(&node.kubernetes, &[pod_with_vf("train-0")]);
+    node.kubernetes.wait_for_pods(1);
+    let vf = node.vf_of("train-0");
+    // The pod keeps its VF while the kubelet, then the daemon, starts again, and the others can be allocated.
+    node.kubernetes.restart_kubelet();
+    node.has(14, 14);
+    drop(node.daemon);
+    node.daemon = start(&node.file);
+    node.has(14, 14);
+    let pf_of = |pf: &str| fs::read_link(format!("/sys/class/net/{pf}/device")).unwrap();
+    let pf = fs::read_link(format!("/sys/bus/pci/devices/{vf}/physfn")).unwrap();
+    let other = if pf.file_name() == pf_of("eth0").file_name() { "eth1" } else { "eth0" };
+    node.machine.node.run("lab-vfs", &["0", other]);
+    node.has(7, 7);
+    node.machine.node.run("lab-vfs", &["7", other]);
+    node.has(14, 14);
+    assert_eq!(node.vf_of("train-0"), vf);
+    let is_unhealthy = |line: &str| line.contains("unhealthy") && line.contains(&vf);
+    assert!(!node.daemon.log().lines().any(is_unhealthy), "{}", node.daemon.log());
+    node.kubernetes.delete_pods();
+    let vfs: Vec<_> = node.machine.vfs().into_iter().map(|vf| vf.rdma).collect();
+    assert!(vfs.iter().all(|rdma| !rdma.is_empty()), "{vfs:?}");
+}
+
+#[test]
+fn pods_start_and_end_at_once_and_no_two_have_the_same_vf() {
+    let node = ExclusiveNode::new();
+    node.has(14, 14);
+    let before = node.machine.node.snapshot();
+    let rounds = env::var("KUBE_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap());
+    for _ in 0..rounds {
+        node.run(14 / sweep::step(4));
+    }
+    node.machine.node.snapshot().assert_is(&before);
+}

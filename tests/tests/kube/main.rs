@@ -1,0 +1,6 @@
+//! Pods of a real Kubernetes with the devices of the lab's machine. `hack/test kube` starts the node and runs these tests.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
+
+mod exclusive;
+mod shared;
