@@ -53,7 +53,7 @@ kubernetes_source() {
 
 # kubernetes_programs TO WORK: builds the programs, with Go's environment.
 kubernetes_programs() {
-  cd "$2/path/src/k8s.io/kubernetes"
+  cd "$2/path/src/k8s.io/kubernetes" || exit
   generate_openapi "$2"
   local package flags='-s -w'
   for package in component-base/version client-go/pkg/version; do
