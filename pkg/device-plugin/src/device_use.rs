@@ -1,6 +1,10 @@
 //! Who uses the devices of a node.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    path::PathBuf,
+};
 
 use kubelet_plugin::KubeletCheckpoint;
 use podmap::Entry;
@@ -66,6 +70,13 @@ impl DeviceUse {
     /// Whether the kubelet has allocated a device of a resource.
     pub fn is_allocated(&self, resource: &str, id: &str) -> bool {
         self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.pods(resource, id).next().is_some())
+    }
+
+    /// Returns the device nodes that each container with a device was given, for all its devices, according to the kubelet.
+    pub(crate) fn given_nodes(&self, resource: &str, id: &str) -> Vec<BTreeSet<PathBuf>> {
+        let answers = self.checkpoint.iter().flat_map(|checkpoint| checkpoint.answers(resource, id));
+        let paths = answers.map(|answer| answer.devices.into_iter().map(|device| device.host_path.into()));
+        paths.map(Iterator::collect).collect()
     }
 
     /// Returns the pods to which the kubelet has allocated a device: their names by the pod map, or else their UIDs.

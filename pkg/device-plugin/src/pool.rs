@@ -208,6 +208,31 @@ impl ResourcePool {
         let nodes: BTreeSet<_> = nodes.flatten().collect();
         Ok(ids.iter().map(|id| (id.clone(), nodes.clone())).collect())
     }
+
+    /// Returns the nodes that the container of a device was given before this process started: those of all its devices, but not
+    /// those that do not depend on the device, or on the options of that process.
+    fn given_before(&self, id: &str) -> Vec<BTreeSet<PathBuf>> {
+        let mut given = self.state().node.device_use.given_nodes(&self.spec.name.to_string(), id);
+        let is_of_device = |node: &PathBuf| {
+            ["/dev/infiniband/uverbs", "/dev/vfio/"]
+                .iter()
+                .any(|start| node.to_string_lossy().starts_with(start))
+        };
+        given.iter_mut().for_each(|nodes| nodes.retain(is_of_device));
+        given
+    }
+
+    fn renumbered(&self, id: &str, given: &BTreeSet<PathBuf>, present: &BTreeSet<PathBuf>) -> ResourceError {
+        let (name, given, present) = (&self.spec.name, listed(given), listed(present));
+        ResourceError(format!(
+            "{name}: the device nodes of {id} are now {present}, and the container was given {given}: delete the pod"
+        ))
+    }
+}
+
+/// Returns the paths, separated by spaces.
+fn listed(nodes: &BTreeSet<PathBuf>) -> String {
+    nodes.iter().map(|node| node.display().to_string()).collect::<Vec<_>>().join(" ")
 }
 
 fn error(error: impl ToString) -> ResourceError {
@@ -263,18 +288,17 @@ impl Resource for ResourcePool {
     }
 
     fn check(&self, ids: &[String]) -> Result<(), ResourceError> {
-        for (id, present) in self.nodes(ids)? {
-            // A device that was allocated before this process started is not known.
-            let former = self.state().allocated.get(&id).cloned().unwrap_or_default();
-            // One that is shared may have got more nodes.
-            if !former.is_subset(&present) {
-                let [former, present] = [former, present].map(|nodes| {
-                    nodes.iter().map(|node| node.display().to_string()).collect::<Vec<_>>().join(" ")
-                });
-                return Err(ResourceError(format!(
-                    "{}: the device nodes of {id} are now {present}, and the container was given {former}: delete the pod",
-                    self.spec.name
-                )));
+        let present = self.nodes(ids)?;
+        let all: BTreeSet<_> = present.values().flatten().cloned().collect();
+        for (id, own) in &present {
+            let known = self.state().allocated.get(id).cloned();
+            let (given, present) = match known {
+                Some(given) => (vec![given], own),
+                None => (self.given_before(id), &all),
+            };
+            // A device that is shared may have got more nodes. Of two pods only one still exists.
+            if !given.is_empty() && given.iter().all(|given| !given.is_subset(present)) {
+                return Err(self.renumbered(id, &given[0], present));
             }
         }
         if let Some(files) = &self.options.pod_files {

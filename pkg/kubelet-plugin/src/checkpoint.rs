@@ -9,6 +9,9 @@ use std::{
     path::PathBuf,
 };
 
+use base64::{Engine, prelude::BASE64_STANDARD};
+use kubelet_api::deviceplugin::ContainerAllocateResponse;
+use prost::Message;
 use serde::Deserialize;
 
 use crate::KubeletDirectory;
@@ -16,8 +19,17 @@ use crate::KubeletDirectory;
 /// The devices that the kubelet has allocated to pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KubeletCheckpoint {
-    /// The UIDs of the pods, by resource and ID: several for a moment, until the kubelet notices that a pod has ended.
-    pods: BTreeMap<(String, String), BTreeSet<String>>,
+    /// By resource and ID. Several pods have a device for a moment, until the kubelet notices that one has ended.
+    devices: BTreeMap<(String, String), BTreeSet<Allocated>>,
+}
+
+/// A container to which a device is allocated.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Allocated {
+    /// The UID of its pod.
+    pod: String,
+    /// The answer of the device plugin for all devices of the container, in base64.
+    answer: String,
 }
 
 /// Why the checkpoint is unknown.
@@ -59,20 +71,36 @@ impl KubeletCheckpoint {
     }
 
     fn of(entries: Vec<Entry>) -> Self {
-        let mut pods: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
-        for entry in entries {
-            for id in entry.devices.into_ids() {
-                pods.entry((entry.resource.clone(), id)).or_default().insert(entry.pod.clone());
+        let mut devices: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        for Entry { pod, resource, devices: ids, answer } in entries {
+            let allocated = Allocated { pod, answer: answer.unwrap_or_default() };
+            for id in ids.into_ids() {
+                devices.entry((resource.clone(), id)).or_default().insert(allocated.clone());
             }
         }
-        Self { pods }
+        Self { devices }
     }
 
     /// Returns the UIDs of the pods that have a device.
     pub fn pods(&self, resource: &str, id: &str) -> impl Iterator<Item = &str> {
-        let pods = self.pods.get(&(resource.to_owned(), id.to_owned()));
-        pods.into_iter().flatten().map(String::as_str)
+        self.allocated(resource, id).map(|allocated| allocated.pod.as_str())
     }
+
+    /// Returns what the device plugin answered for each container that has a device, about all devices of the container. The
+    /// kubelet starts the container with it, again and again, also after a reboot.
+    pub fn answers(&self, resource: &str, id: &str) -> impl Iterator<Item = ContainerAllocateResponse> {
+        let answers = self.allocated(resource, id).map(|allocated| allocated.answer.as_str());
+        answers.filter(|answer| !answer.is_empty()).filter_map(decode)
+    }
+
+    fn allocated(&self, resource: &str, id: &str) -> impl Iterator<Item = &Allocated> {
+        self.devices.get(&(resource.to_owned(), id.to_owned())).into_iter().flatten()
+    }
+}
+
+/// Decodes an answer as Go writes bytes in JSON; `None` if it is none.
+fn decode(answer: &str) -> Option<ContainerAllocateResponse> {
+    ContainerAllocateResponse::decode(BASE64_STANDARD.decode(answer).ok()?.as_slice()).ok()
 }
 
 #[derive(Deserialize)]
@@ -96,6 +124,8 @@ struct Entry {
     resource: String,
     #[serde(rename = "DeviceIDs")]
     devices: Ids,
+    #[serde(rename = "AllocResp")]
+    answer: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -146,6 +176,23 @@ mod tests {
             ["x", "y", "z", "other"].map(|id| pods(&checkpoint, id).join(" ")),
             ["one", "one", "new two", ""]
         );
+    }
+
+    #[test]
+    fn the_answers_that_containers_were_given() {
+        // An answer with the device node /dev/x, as protobuf: field 3, with its fields 1, 2 and 3.
+        let bytes = b"\x1a\x12\x0a\x06/dev/x\x12\x06/dev/x\x1a\x00";
+        let given = BASE64_STANDARD.encode(bytes);
+        let entry = |pod: &str, answer: &str| {
+            format!(
+                r#"{{"PodUID":"{pod}","ResourceName":"a.io/vf","DeviceIDs":["x"],"AllocResp":"{answer}"}}"#
+            )
+        };
+        let entries = [entry("one", &given), entry("two", "not base64"), entry("old", "")].join(",");
+        let checkpoint = read(&format!(r#"{{"Data":{{"PodDeviceEntries":[{entries}]}}}}"#)).unwrap();
+        let answers: Vec<_> = checkpoint.answers("a.io/vf", "x").collect();
+        assert_eq!((answers.len(), answers[0].devices[0].host_path.as_str()), (1, "/dev/x"));
+        assert_eq!(checkpoint.answers("a.io/vf", "y").count(), 0);
     }
 
     #[test]

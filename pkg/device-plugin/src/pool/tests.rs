@@ -2,7 +2,10 @@
 
 use std::fs;
 
-use kubelet_plugin::KubeletCheckpoint;
+use base64::{Engine, prelude::BASE64_STANDARD};
+use kubelet_plugin::{KubeletCheckpoint, KubeletDirectory};
+use prost::Message;
+use serde_json::json;
 
 use super::*;
 use crate::{Config, DeviceUse, PortState, device::fixture::vf};
@@ -137,10 +140,38 @@ fn the_devices_of_a_container_are_checked_in_any_order() {
     pool.check(&texts(&all[..2])).unwrap();
 }
 
+/// Returns the kubelet's allocation of devices to a container, with the answer of the device plugin.
+fn allocated(ids: &[String], answer: &ContainerAllocateResponse) -> NodeState {
+    let directory = tempfile::tempdir().unwrap();
+    let answer = BASE64_STANDARD.encode(answer.encode_to_vec());
+    let entry = json!({"PodUID": "one", "ResourceName": "a.io/vf", "DeviceIDs": ids, "AllocResp": answer});
+    let file = json!({"Data": {"PodDeviceEntries": [entry]}}).to_string();
+    fs::write(directory.path().join("kubelet_internal_checkpoint"), file).unwrap();
+    let checkpoint = KubeletCheckpoint::read(&KubeletDirectory(directory.path().to_owned())).unwrap();
+    NodeState { device_use: DeviceUse::new(&[], "boot", Some(checkpoint)), ..NodeState::default() }
+}
+
 #[test]
-fn a_process_that_has_just_started_accepts_earlier_allocations() {
-    let card = Card::new(1);
-    card.pool(EXCLUSIVE).check(&texts(&["0000:af:00.2"])).unwrap();
+fn a_process_that_has_just_started_knows_earlier_allocations_from_the_kubelet() {
+    let vhost = EXCLUSIVE.replace("isRdma: true", "isRdma: true, needVhostNet: true");
+    let card = Card::new(2);
+    let ids = texts(&["0000:af:00.2", "0000:af:00.3"]);
+    card.pool(EXCLUSIVE).check(&ids).unwrap(); // the kubelet's checkpoint is unknown
+    let answer = card.pool(&vhost).allocate(&ids).unwrap();
+    assert_eq!(answer.devices.len(), 5);
+    let restarted = card.pool(&vhost);
+    restarted.update(Instant::now(), &[vf("p0", 0), vf("p0", 1)], &allocated(&ids, &answer));
+    restarted.check(&ids).unwrap();
+    // As after a reboot.
+    card.remove(1);
+    card.add(1, 7);
+    let error = restarted.check(&ids).unwrap_err().to_string();
+    assert!(
+        error.ends_with(
+            "the container was given /dev/infiniband/uverbs2 /dev/infiniband/uverbs3: delete the pod"
+        ),
+        "{error}"
+    );
 }
 
 #[test]
