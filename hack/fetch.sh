@@ -106,11 +106,14 @@ apt_of() {
   [ -n "$uri" ] || die "the apt sources do not contain $own, so $1 cannot be found"
   mkdir -p "$2/lists/partial" "$2/cache/archives/partial"
   echo "deb [signed-by=$keyring] $uri $1 main" >"$2/sources.list"
+  # What is installed here is no candidate.
+  : >"$2/status"
   cat >"$2/apt.conf" <<EOF
 Dir::Etc::sourcelist "$2/sources.list";
 Dir::Etc::sourceparts "/dev/null";
 Dir::Etc::preferencesparts "/dev/null";
 Dir::State::lists "$2/lists";
+Dir::State::status "$2/status";
 Dir::Cache "$2/cache";
 Acquire::Languages "none";
 APT::Sandbox::User "root";

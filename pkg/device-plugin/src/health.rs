@@ -31,6 +31,19 @@ pub enum UnhealthyReason {
 }
 
 impl UnhealthyReason {
+    /// Returns the reason as the value of a label.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Unreadable(_) => "unreadable",
+            Self::Unselected => "unselected",
+            Self::NoDriver => "no_driver",
+            Self::NoRdma => "no_rdma",
+            Self::PortDown { .. } => "port_down",
+            Self::InUse(_) => "in_use",
+            Self::ExclusiveMode => "exclusive_mode",
+        }
+    }
+
     /// Whether the device must be well for a while before it is healthy again. Only what may flap is waited for.
     fn may_flap(&self) -> bool {
         !matches!(self, Self::InUse(_))
@@ -158,6 +171,11 @@ impl HealthHistory {
     /// Returns why a device is unhealthy.
     pub fn reason(&self, id: &str) -> Option<&UnhealthyReason> {
         self.devices.get(id)?.reason.as_ref()
+    }
+
+    /// Returns the devices that are unhealthy, with their reasons.
+    pub fn unhealthy(&self) -> impl Iterator<Item = (&str, &UnhealthyReason)> {
+        self.devices.iter().filter_map(|(id, health)| Some((id.as_str(), health.reason.as_ref()?)))
     }
 
     /// Returns when a device may become healthy again, if no reason appears.

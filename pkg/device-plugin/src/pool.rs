@@ -98,6 +98,12 @@ impl ResourcePool {
         self.state().devices.len()
     }
 
+    /// Returns the IDs of its unhealthy devices, each with the reason as the value of a label.
+    pub fn unhealthy(&self) -> Vec<(String, &'static str)> {
+        let state = self.state();
+        state.health.unhealthy().map(|(id, reason)| (id.to_owned(), reason.label())).collect()
+    }
+
     /// Returns when a device may become healthy again.
     pub fn next_change(&self) -> Option<Instant> {
         self.state().health.next_change()

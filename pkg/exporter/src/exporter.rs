@@ -132,6 +132,7 @@ impl Exporter {
             entries: self.pods.entries.clone(),
             addresses,
             gc,
+            resources: self.settings.resources.get(),
             outcomes,
             errors,
             cgroups,

@@ -3,6 +3,7 @@
 mod addresses;
 mod counters;
 mod device;
+mod device_plugin;
 mod family_cache;
 mod family_type;
 mod gc;
@@ -45,6 +46,7 @@ impl FamilyWriter {
         pods::write(&mut families, report, &node);
         addresses::write(&mut families, report, &node);
         gc::write(&mut families, report, &node);
+        device_plugin::write(&mut families, report, &node);
         cache.template.reserve_like(&families);
         if spiderpool {
             spiderpool::write(&mut families, report);

@@ -42,6 +42,7 @@ mod pods;
 mod port_rate;
 mod psn;
 mod reader;
+mod resource_health;
 mod resource_usage;
 mod traffic_class;
 mod work_queue;
@@ -61,4 +62,5 @@ pub use node_snapshot::{
     DeviceSnapshot, NoWorkloadResolver, NodeSnapshot, PodTraffic, Workload, WorkloadResolver,
 };
 pub use options::ExporterOptions;
+pub use resource_health::{ResourceHealth, ResourceHealthStore, UnhealthyDevice};
 pub use resource_usage::{DeviceUsage, ResourceHolder, ResourceShare};

@@ -17,8 +17,8 @@ use serde::Serialize;
 
 use crate::{
     Attribution, CollectError, Collector, CollectorStatus, DeviceReading, DeviceUsage, ErrorReason, PodInfo,
-    PortReading, ResourceHolder, counter_history::CounterHistory, counter_layout::CounterLayouts,
-    counter_values::CounterValues,
+    PortReading, ResourceHealth, ResourceHolder, counter_history::CounterHistory,
+    counter_layout::CounterLayouts, counter_values::CounterValues,
 };
 
 /// The result of one collection.
@@ -44,6 +44,8 @@ pub struct NodeSnapshot {
     pub addresses: Vec<ipam::PoolUsage>,
     /// The runs of `silkrail gc`; `None` if there was none since the boot.
     pub gc: Option<GcRecord>,
+    /// The devices that silkraild offers to the kubelet.
+    pub resources: Vec<ResourceHealth>,
     /// The status of each collector that ran.
     pub outcomes: BTreeMap<Collector, CollectorStatus>,
     /// The values that could not be read.
@@ -154,6 +156,7 @@ impl NodeSnapshot {
             entries: Arc::default(),
             addresses: Vec::new(),
             gc: None,
+            resources: Vec::new(),
             pods: BTreeMap::new(),
             traffic: Vec::new(),
             outcomes: BTreeMap::new(),

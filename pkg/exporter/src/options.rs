@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use crate::{CollectorSet, DeviceFilter};
+use crate::{CollectorSet, DeviceFilter, ResourceHealthStore};
 
 /// The configuration of an [`Exporter`](crate::Exporter).
 #[derive(Debug, Clone)]
@@ -27,4 +27,6 @@ pub struct ExporterOptions {
     pub psn_interval: Duration,
     /// Additional drivers whose packet sequence numbers are used.
     pub psn_drivers: Vec<String>,
+    /// The health of the devices that the daemon offers to the kubelet.
+    pub resources: ResourceHealthStore,
 }

@@ -379,6 +379,7 @@ async fn the_exporter_shows_owners_and_errors() {
         spiderpool: false,
         psn_interval: Duration::from_secs(1),
         psn_drivers: Vec::new(),
+        resources: exporter::ResourceHealthStore::default(),
     };
     let text = Exporter::new(settings, owners).collect().exposition.encode(ExpositionFormat::Text);
     for line in [

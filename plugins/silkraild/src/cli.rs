@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Parser, ValueEnum};
 use device_plugin::preferred::PfPolicy;
-use exporter::{Collector, CollectorSet, DeviceFilter, ExporterOptions};
+use exporter::{Collector, CollectorSet, DeviceFilter, ExporterOptions, ResourceHealthStore};
 
 use crate::{
     device_plugin::DevicePluginOptions,
@@ -157,12 +157,13 @@ impl SilkraildCli {
             kept_files: 0,
             psn_interval: self.psn_interval,
             psn_drivers: self.psn_driver.clone(),
+            resources: ResourceHealthStore::default(),
             spiderpool: self.compat.contains(&Compat::Spiderpool),
         })
     }
 
     /// Returns the options of the device plugin.
-    pub(crate) fn device_plugin_options(&self) -> DevicePluginOptions {
+    pub(crate) fn device_plugin_options(&self, health: ResourceHealthStore) -> DevicePluginOptions {
         DevicePluginOptions {
             root: self.root.clone(),
             state_dir: self.state_dir.clone(),
@@ -173,6 +174,7 @@ impl SilkraildCli {
                 PfDistribution::Pack => PfPolicy::Pack,
             },
             hold: self.device_plugin_hold,
+            health,
         }
     }
 }

@@ -91,7 +91,8 @@ fn run(cli: &SilkraildCli) -> Result<(), DaemonError> {
         let owners = kubernetes_api::none(&mut settings);
         return print_once(Exporter::new(settings, owners));
     }
-    let mut devices = DevicePlugin::start(&cli.device_plugin, cli.device_plugin_options())?;
+    let options = cli.device_plugin_options(settings.resources.clone());
+    let mut devices = DevicePlugin::start(&cli.device_plugin, options)?;
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(THREADS).build()?;
     let end = runtime.block_on(serve(cli, settings, devices.as_mut()));

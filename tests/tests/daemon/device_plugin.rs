@@ -1,6 +1,11 @@
 //! The device plugin, on a node whose card is made of files. Real devices are in the lab (`tests/tests/lab/device_plugin.rs`).
 
-use std::{fs, os::unix::fs::symlink, path::PathBuf, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
 
 use silkrail_tests::{conf, daemon, daemon::Daemon, kubelet::KubeletDouble};
 use testkit::wait_until;
@@ -167,6 +172,30 @@ fn a_vf_in_another_namespace_is_not_free_unless_its_pod_has_it() {
     card.notify();
     wait_until("the VF has returned", || vf.healthy() == [FIRST, SECOND]);
     assert_eq!(vf.number_of_lists(), 3, "no list without a change");
+}
+
+#[test]
+fn the_health_of_devices_is_in_the_metrics() {
+    let (card, mut kubelet) = (Card::new(), KubeletDouble::start());
+    let daemon = card.serve(&kubelet);
+    let resources = kubelet.resources(2);
+    let vf = &resources["silkrail.io/vf"];
+    wait_until("the VFs are listed", || vf.healthy() == [FIRST, SECOND]);
+    let number = |resource: &str, health: &str| {
+        let scrape = daemon.scrape_after(SystemTime::now());
+        scrape.number("rdma_device_plugin_devices", &[("resource", resource), ("health", health)])
+    };
+    assert_eq!([number("silkrail.io/vf", "healthy"), number("silkrail.io/vf", "unhealthy")], [2.0, 0.0]);
+    // The kubelet has not allocated it to the pod that has it.
+    kubelet.checkpoint("silkrail.io/vf", &[]);
+    card.give_away(SECOND);
+    card.notify();
+    wait_until("the VF is unhealthy", || vf.healthy() == [FIRST]);
+    assert_eq!([number("silkrail.io/vf", "healthy"), number("silkrail.io/vf", "unhealthy")], [1.0, 1.0]);
+    let scrape = daemon.scrape_after(SystemTime::now());
+    let labels = [("resource", "silkrail.io/vf"), ("id", SECOND), ("reason", "in_use")];
+    assert_eq!(scrape.value("rdma_device_plugin_device_unhealthy", &labels), "1");
+    assert_eq!(scrape.of("rdma_device_plugin_device_unhealthy", &[]).len(), 1);
 }
 
 #[test]

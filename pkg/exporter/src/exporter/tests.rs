@@ -44,6 +44,7 @@ fn exporter(root: &Path) -> Exporter {
         spiderpool: false,
         psn_interval: Duration::from_secs(1),
         psn_drivers: Vec::new(),
+        resources: crate::ResourceHealthStore::default(),
     };
     Exporter::new(settings, Arc::new(NoWorkloadResolver))
 }

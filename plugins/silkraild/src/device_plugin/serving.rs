@@ -11,6 +11,7 @@ use device_plugin::{
     NodeReader, NodeReading, PodFiles, PoolOptions, ResourceDevices, ResourcePool, ResourceSpec,
     health::HealthChange, preferred::PfPolicy,
 };
+use exporter::{ResourceHealth, ResourceHealthStore, UnhealthyDevice};
 use kubelet_plugin::{KubeletDirectory, ServeError, serve};
 use podmap::PodMap;
 use sysfs::Sysfs;
@@ -39,6 +40,8 @@ pub(crate) struct DevicePluginOptions {
     pub(crate) policy: PfPolicy,
     /// How long a device must be well before it is healthy again.
     pub(crate) hold: Duration,
+    /// Where the metrics get the health of the devices.
+    pub(crate) health: ResourceHealthStore,
 }
 
 /// Why a resource is not served.
@@ -63,6 +66,7 @@ pub(super) struct Serving {
     node: NodeReader,
     changes: NodeChanges,
     former: Arc<Refresh>,
+    health: ResourceHealthStore,
     has_ended: watch::Receiver<bool>,
 }
 
@@ -91,7 +95,7 @@ impl Serving {
         let pool = |spec| Arc::new(ResourcePool::new(spec, settings.clone()));
         let pools = resources.into_iter().map(pool).collect();
         let changes = NodeChanges::subscribe(&node.pod_map)?;
-        Ok(Self { pools, node, changes, former: Arc::default(), has_ended })
+        Ok(Self { pools, node, changes, former: Arc::default(), health: options.health, has_ended })
     }
 
     /// Serves until the end is requested.
@@ -137,7 +141,10 @@ impl Serving {
         let (pools, node, former) = (self.pools.clone(), self.node.clone(), Arc::clone(&self.former));
         // A read of sysfs may wait for a driver.
         match spawn_blocking(move || update(&pools, &node, &former)).await {
-            Ok(Some(present)) => self.former = Arc::new(present),
+            Ok(Some(present)) => {
+                self.former = Arc::new(present);
+                self.health.set(self.pools.iter().map(|pool| health_of(pool)).collect());
+            }
             Ok(None) => {}
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
@@ -154,6 +161,14 @@ impl Serving {
             }
         }
     }
+}
+
+/// Returns the health of a resource for the metrics.
+fn health_of(pool: &ResourcePool) -> ResourceHealth {
+    let unhealthy: Vec<_> =
+        pool.unhealthy().into_iter().map(|(id, reason)| UnhealthyDevice { id, reason }).collect();
+    let healthy = pool.number_of_devices().saturating_sub(unhealthy.len());
+    ResourceHealth { resource: pool.spec().name.to_string(), healthy, unhealthy }
 }
 
 /// Waits until a server fails, or all have ended.
