@@ -19,6 +19,7 @@ kubernetes() {
 # It works in a directory beside the result, which is of use only if it is complete.
 kubernetes_from() {
   local work=$1.work
+  rm -rf "$work"
   mkdir -p "$work/tmp" "$1"
   extract etcd-server "$1" ./usr/bin/etcd
   extract kubernetes-client "$1" ./usr/bin/kubectl

@@ -22,7 +22,7 @@ image() {
 add_busybox() {
   local applet
   install "$(command -v busybox)" "$1/bin/busybox"
-  for applet in sh sleep ls cat ip ping id mount grep; do ln -s busybox "$1/bin/$applet"; done
+  for applet in sh sleep ls cat ip ping id kill mount grep; do ln -s busybox "$1/bin/$applet"; done
   echo 'root:x:0:0:root:/:/bin/sh' >"$1/etc/passwd"
   echo 'root:x:0:' >"$1/etc/group"
 }

@@ -11,6 +11,8 @@ use std::{
 
 use serde_json::{Value, json};
 
+use crate::daemon::Daemon;
+
 /// The time that the scheduler, the kubelet and the runtime need for pods on all VFs. The lab's processor is emulated.
 const POD_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -98,6 +100,21 @@ impl Kubernetes {
         list["items"].as_array().unwrap().clone()
     }
 
+    /// Ends the container of a pod, and waits until the kubelet has started it again. Its main process must end at SIGTERM.
+    ///
+    /// # Panics
+    /// If the kubelet does not.
+    pub fn restart_container(&self, pod: &str) {
+        let status = || self.get("pod", pod)["status"]["containerStatuses"][0].clone();
+        let before = status()["restartCount"].as_u64().unwrap();
+        self.exec(pod, "kill 1");
+        let restarted = || {
+            let now = status();
+            now["restartCount"].as_u64().unwrap() > before && !now["state"]["running"].is_null()
+        };
+        wait("the container is started again", restarted, || self.log("kubelet"));
+    }
+
     /// Runs a shell command in the container of a pod.
     pub fn exec(&self, pod: &str, command: &str) -> String {
         self.kubectl(&["exec", pod, "--", "sh", "-c", command])
@@ -113,6 +130,9 @@ impl Kubernetes {
     }
 
     /// Kills the kubelet and starts it again.
+    ///
+    /// # Panics
+    /// If it does not end.
     pub fn restart_kubelet(&self) {
         let process = fs::read_to_string(self.directory.join("kubelet.pid")).unwrap();
         assert!(Command::new("kill").arg(process.trim()).status().unwrap().success());
@@ -130,10 +150,20 @@ impl Kubernetes {
     }
 }
 
+/// Waits until a daemon has been asked by the kubelet for its devices this often since it was started.
+///
+/// # Panics
+/// If it is not.
+pub fn wait_for_watches(daemon: &Daemon, number: usize) {
+    let watches = || daemon.log().matches("the kubelet watches the devices").count() >= number;
+    wait("the kubelet watches the devices", watches, || daemon.log());
+}
+
 /// Returns a pod that sleeps, with these annotations, limits and container settings.
 pub fn pod(name: &str, annotations: &Value, limits: &Value, container: &Value) -> Value {
     let mut own = json!({
-        "name": "main", "image": "localhost/busybox:1", "command": ["sleep", "1000000"],
+        "name": "main", "image": "localhost/busybox:1",
+        "command": ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 1000 & wait $!; done"],
         "resources": {"limits": limits},
     });
     own.as_object_mut().unwrap().extend(container.as_object().unwrap().clone());

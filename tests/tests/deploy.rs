@@ -147,21 +147,25 @@ fn the_device_plugin_reads_its_resources_and_gets_no_capability() {
         let volume = array(&pod["volumes"]).iter().find(|volume| volume["name"] == mount["name"]).unwrap();
         (volume["hostPath"]["path"].clone(), mount["readOnly"] == true)
     };
-    let sockets = "/var/lib/kubelet/device-plugins";
-    assert_eq!(host(sockets), (json!(sockets), false));
+    let writable = ["/var/lib/kubelet/device-plugins", "/run/silkrail/pod-files"];
+    for path in writable {
+        assert_eq!(host(path), (json!(path), false));
+    }
+    assert_eq!(mounts.iter().filter(|mount| mount["readOnly"] != true).count(), writable.len());
     let names = |object: &Value| array(object).iter().map(|it| it["name"].clone()).collect::<Vec<_>>();
     assert!(
         names(&daemon["volumeMounts"]).iter().all(|name| !names(&container["volumeMounts"]).contains(name))
     );
     let map = conf::object("silkraild-device-plugin/resources.yaml", "ConfigMap");
-    assert_eq!(pod["volumes"][0]["configMap"]["name"], map["metadata"]["name"]);
+    let resources = array(&pod["volumes"]).iter().find(|volume| volume["name"] == "resources").unwrap();
+    assert_eq!(resources["configMap"]["name"], map["metadata"]["name"]);
     let file = container["env"][0]["value"].as_str().unwrap();
     let (directory, key) = file.rsplit_once('/').unwrap();
     assert!(map["data"][key].is_string() && mounts[0]["mountPath"] == directory, "{file}");
     assert_eq!(container["env"][0]["name"], "SILKRAILD_DEVICE_PLUGIN");
     let drop_in = "silkraild-device-plugin/silkraild.conf";
     assert!(unit(drop_in, "Environment").starts_with("SILKRAILD_DEVICE_PLUGIN=/"));
-    assert_eq!(unit(drop_in, "ReadWritePaths"), "/var/lib/kubelet/device-plugins");
+    assert_eq!(unit(drop_in, "ReadWritePaths"), writable.join(" "));
 }
 
 /// The value of a key of a unit.

@@ -2,8 +2,10 @@
 
 use std::{
     collections::BTreeSet,
-    fs, io,
-    path::PathBuf,
+    fs::{self, Permissions},
+    io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
@@ -53,9 +55,9 @@ enum PodFilesError {
 }
 
 impl PodFiles {
-    /// Creates the directory for the files; `None` with a warning if it cannot be created.
+    /// Creates the directory for the files; `None` with a warning if they cannot be written.
     pub fn create(node: NodeReader, root: PathBuf, base: PathBuf) -> Option<Self> {
-        if let Err(error) = fs::create_dir_all(&base) {
+        if let Err(error) = create_writable(&base) {
             let base = base.display();
             warn!("{base}: {error}: containers do not get rdma.json and nccl.conf; mount it writable");
             return None;
@@ -64,17 +66,15 @@ impl PodFiles {
         Some(Self { node, pods, base })
     }
 
-    /// Adds the mount, of an empty directory, to the answer to a container. With several resources the kubelet mounts the first;
-    /// the files are the same.
-    pub(crate) fn add_to(
-        &self,
-        answer: &mut ContainerAllocateResponse,
-        spec: &ResourceSpec,
-        ids: &[String],
-    ) -> Result<(), WriteError> {
+    /// Adds the mount, of an empty directory, to the answer to a container; none if it cannot be created. With several resources
+    /// the kubelet mounts the first; the files are the same.
+    pub(crate) fn add_to(&self, answer: &mut ContainerAllocateResponse, spec: &ResourceSpec, ids: &[String]) {
         let directories = self.directories(spec, ids);
-        directories.iter().try_for_each(PodDirectory::clear)?;
-        let Some(first) = directories.first() else { return Ok(()) };
+        if let Err(error) = directories.iter().try_for_each(PodDirectory::clear) {
+            warn!(resource = %spec.name, "a container does not get rdma.json and nccl.conf: {error}");
+            return;
+        }
+        let Some(first) = directories.first() else { return };
         answer.mounts.push(Mount {
             container_path: CONTAINER_PATH.into(),
             host_path: first.path().display().to_string(),
@@ -83,10 +83,9 @@ impl PodFiles {
         if spec.sets_nccl_conf {
             answer.envs.insert("NCCL_CONF_FILE".into(), format!("{CONTAINER_PATH}/nccl.conf"));
         }
-        Ok(())
     }
 
-    /// Writes the files for a container that will start. It also starts without them.
+    /// Writes the files for a container that will start. It also starts without them, but not with those of its former network.
     pub(crate) fn write(&self, spec: &ResourceSpec, ids: &[String]) {
         let resource = &spec.name;
         match self.try_write(spec, ids) {
@@ -96,13 +95,22 @@ impl PodFiles {
             Err(PodFilesError::Read(error @ pod_rdma::ReadError::NoEntry(_))) => {
                 info!(%resource, "no rdma.json: {error}");
             }
-            Err(error) => warn!(%resource, "no rdma.json: {error}"),
+            Err(error) => {
+                warn!(%resource, "no rdma.json: {error}");
+                for directory in self.directories(spec, ids) {
+                    if let Err(error) = directory.clear() {
+                        warn!(%resource, "the former rdma.json remains: {error}");
+                    }
+                }
+            }
         }
     }
 
     fn try_write(&self, spec: &ResourceSpec, ids: &[String]) -> Result<PodRdma, PodFilesError> {
         let entries = self.entries()?;
-        let pod = self.pod_with(spec, ids, &entries)?;
+        let checkpoint = KubeletCheckpoint::read(&self.node.kubelet)?;
+        let pod = pod_with(&checkpoint, spec, ids, &entries)?;
+        let nodes = nodes_of_container(&checkpoint, &pod, spec, ids);
         let deadline = Instant::now() + GID_TIMEOUT;
         let pod = loop {
             let read = self.pods.read(&pod, &entries)?;
@@ -112,7 +120,7 @@ impl PodFiles {
             thread::sleep(GID_INTERVAL);
         };
         for directory in self.directories(spec, ids) {
-            directory.write(&pod)?;
+            directory.write(&pod, &nodes)?;
         }
         Ok(pod)
     }
@@ -124,31 +132,6 @@ impl PodFiles {
         Ok(entries.filter(|entry| entry.boot_id == boot_id).collect())
     }
 
-    /// Returns the UID of the pod to which the kubelet has allocated the devices. Until the kubelet notices that a former pod has
-    /// ended, its checkpoint has both.
-    fn pod_with(
-        &self,
-        spec: &ResourceSpec,
-        ids: &[String],
-        entries: &[Entry],
-    ) -> Result<String, PodFilesError> {
-        let checkpoint = KubeletCheckpoint::read(&self.node.kubelet)?;
-        let resource = spec.name.to_string();
-        let uids: BTreeSet<_> = ids.iter().flat_map(|id| checkpoint.pods(&resource, id)).collect();
-        let is_exclusive = matches!(spec.mode, ResourceMode::Exclusive(_));
-        let has_device =
-            |entry: &Entry| !is_exclusive || entry.rdma.pci.is_some_and(|pci| ids.contains(&pci.to_string()));
-        let uid_of = |entry: &Entry| entry.pod.as_ref()?.uid.clone();
-        let mut candidates: Vec<_> = entries
-            .iter()
-            .filter(|entry| uid_of(entry).is_some_and(|uid| uids.contains(uid.as_str())) && has_device(entry))
-            .collect();
-        candidates.sort_by(|one, two| one.created_at.cmp(&two.created_at));
-        let newest = candidates.last().and_then(|entry| uid_of(entry));
-        let only = || uids.first().map(|uid| (*uid).to_owned());
-        newest.or_else(only).ok_or_else(|| PodFilesError::Unallocated(ids.join(", ")))
-    }
-
     /// Returns the directory of each device, in the order of the IDs. An ID of the kubelet that is no file name has none.
     fn directories(&self, spec: &ResourceSpec, ids: &[String]) -> Vec<PodDirectory> {
         let ids: BTreeSet<_> = ids.iter().collect();
@@ -157,10 +140,55 @@ impl PodFiles {
     }
 }
 
+/// Creates a directory, and tests that files can be written in it: it may exist on a file system that is mounted read-only.
+fn create_writable(base: &Path) -> io::Result<()> {
+    fs::create_dir_all(base)?;
+    fs::set_permissions(base, Permissions::from_mode(0o755))?;
+    let probe = base.join(".probe");
+    fs::write(&probe, "")?;
+    fs::remove_file(probe)
+}
+
+/// Returns the UID of the pod to which the kubelet has allocated the devices. Until the kubelet notices that a former pod has
+/// ended, its checkpoint has both.
+fn pod_with(
+    checkpoint: &KubeletCheckpoint,
+    spec: &ResourceSpec,
+    ids: &[String],
+    entries: &[Entry],
+) -> Result<String, PodFilesError> {
+    let resource = spec.name.to_string();
+    let uids: BTreeSet<_> = ids.iter().flat_map(|id| checkpoint.pods(&resource, id)).collect();
+    let is_exclusive = matches!(spec.mode, ResourceMode::Exclusive(_));
+    // The entry of a scalable function has no address.
+    let has_device =
+        |entry: &Entry| !is_exclusive || entry.rdma.pci.is_none_or(|pci| ids.contains(&pci.to_string()));
+    let uid_of = |entry: &Entry| entry.pod.as_ref()?.uid.clone();
+    let mut candidates: Vec<_> = entries
+        .iter()
+        .filter(|entry| uid_of(entry).is_some_and(|uid| uids.contains(uid.as_str())) && has_device(entry))
+        .collect();
+    candidates.sort_by(|one, two| one.created_at.cmp(&two.created_at));
+    let newest = candidates.last().and_then(|entry| uid_of(entry));
+    let only = || uids.first().map(|uid| (*uid).to_owned());
+    newest.or_else(only).ok_or_else(|| PodFilesError::Unallocated(ids.join(", ")))
+}
+
+/// Returns the device nodes of the container to which the devices are allocated, of all its resources.
+fn nodes_of_container(
+    checkpoint: &KubeletCheckpoint,
+    pod: &str,
+    spec: &ResourceSpec,
+    ids: &[String],
+) -> BTreeSet<PathBuf> {
+    let resource = spec.name.to_string();
+    let answers = ids.iter().flat_map(|id| checkpoint.answers_to_container(pod, &resource, id));
+    let nodes = answers.flat_map(|answer| answer.devices);
+    nodes.map(|node| node.host_path.into()).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
-
     use identifiers::Attachment;
     use kubelet_plugin::KubeletDirectory;
     use podmap::{AttachMode, PodMap, PodRef};
@@ -232,7 +260,7 @@ mod tests {
 
         fn mounted(&self) -> ContainerAllocateResponse {
             let mut answer = ContainerAllocateResponse::default();
-            self.files.add_to(&mut answer, &self.spec, &["0".into()]).unwrap();
+            self.files.add_to(&mut answer, &self.spec, &["0".into()]);
             answer
         }
 

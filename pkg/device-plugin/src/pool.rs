@@ -286,7 +286,7 @@ impl Resource for ResourcePool {
         let devices = self.returned_devices(ids)?;
         let mut answer = self.allocation()?.answer(ids, &devices).map_err(error)?;
         if let Some(files) = &self.options.pod_files {
-            files.add_to(&mut answer, &self.spec, ids).map_err(error)?;
+            files.add_to(&mut answer, &self.spec, ids);
         }
         let nodes = self.nodes(ids)?;
         self.state().allocated.extend(nodes);

@@ -1,10 +1,8 @@
 //! The name of an extended resource.
 
-use std::{
-    fmt,
-    hash::{DefaultHasher, Hash, Hasher},
-    str::FromStr,
-};
+use std::{fmt, str::FromStr};
+
+use sha2::{Digest, Sha256};
 
 /// The name of an extended resource, `domain/name`, as the kubelet accepts it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,17 +52,16 @@ impl ResourceName {
         format!("silkrail_{}.sock", self.file_name())
     }
 
-    /// Returns the name of its directory: unlike `domain/name`, it is a file name. The path of a socket has at most 107 bytes, so
+    /// Returns the name of its directory, which the kubelet remembers: unlike `domain/name`, it is a file name. The path of a socket has at most 107 bytes, so
     /// the middle of a long name is replaced by its hash.
     pub fn file_name(&self) -> String {
         let name = format!("{}_{}", self.domain, self.name);
         if name.len() <= MAX_FILE_NAME {
             return name;
         }
-        let mut hasher = DefaultHasher::new();
-        name.hash(&mut hasher);
-        let (start, hash) = (&name[..MAX_FILE_NAME - 17], hasher.finish());
-        format!("{start}_{hash:016x}")
+        let (start, digest) = (&name[..MAX_FILE_NAME - 17], Sha256::digest(&name));
+        let hash: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        format!("{start}_{hash}")
     }
 
     /// Returns the suffix of environment variables: upper case, with `_` in place of `.` and `/`.

@@ -28,6 +28,8 @@ pub struct KubeletCheckpoint {
 struct Allocated {
     /// The UID of its pod.
     pod: String,
+    /// Its name in the pod.
+    container: String,
     /// The answer of the device plugin for all devices of the container, in base64.
     answer: String,
 }
@@ -72,8 +74,8 @@ impl KubeletCheckpoint {
 
     fn of(entries: Vec<Entry>) -> Self {
         let mut devices: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
-        for Entry { pod, resource, devices: ids, answer } in entries {
-            let allocated = Allocated { pod, answer: answer.unwrap_or_default() };
+        for Entry { pod, container, resource, devices: ids, answer } in entries {
+            let allocated = Allocated { pod, container, answer: answer.unwrap_or_default() };
             for id in ids.into_ids() {
                 devices.entry((resource.clone(), id)).or_default().insert(allocated.clone());
             }
@@ -89,8 +91,21 @@ impl KubeletCheckpoint {
     /// Returns what the device plugin answered for each container that has a device, about all devices of the container. The
     /// kubelet starts the container with it, again and again, also after a reboot.
     pub fn answers(&self, resource: &str, id: &str) -> impl Iterator<Item = ContainerAllocateResponse> {
-        let answers = self.allocated(resource, id).map(|allocated| allocated.answer.as_str());
-        answers.filter(|answer| !answer.is_empty()).filter_map(decode)
+        self.allocated(resource, id).filter_map(Allocated::decode)
+    }
+
+    /// Returns the answers of all device plugins for the container of a pod that has a device, if the kubelet knows it.
+    pub fn answers_to_container(
+        &self,
+        pod: &str,
+        resource: &str,
+        id: &str,
+    ) -> Vec<ContainerAllocateResponse> {
+        let of_device = self.allocated(resource, id).find(|allocated| allocated.pod == pod);
+        let Some(own) = of_device else { return Vec::new() };
+        let is_same = |other: &&Allocated| (&other.pod, &other.container) == (&own.pod, &own.container);
+        let all: BTreeSet<_> = self.devices.values().flatten().filter(is_same).collect();
+        all.into_iter().filter_map(Allocated::decode).collect()
     }
 
     fn allocated(&self, resource: &str, id: &str) -> impl Iterator<Item = &Allocated> {
@@ -98,9 +113,12 @@ impl KubeletCheckpoint {
     }
 }
 
-/// Decodes an answer as Go writes bytes in JSON; `None` if it is none.
-fn decode(answer: &str) -> Option<ContainerAllocateResponse> {
-    ContainerAllocateResponse::decode(BASE64_STANDARD.decode(answer).ok()?.as_slice()).ok()
+impl Allocated {
+    /// Decodes the answer, which Go writes in base64; `None` if there is none.
+    fn decode(&self) -> Option<ContainerAllocateResponse> {
+        let bytes = BASE64_STANDARD.decode(&self.answer).ok().filter(|bytes| !bytes.is_empty())?;
+        ContainerAllocateResponse::decode(bytes.as_slice()).ok()
+    }
 }
 
 #[derive(Deserialize)]
@@ -120,6 +138,8 @@ struct Data {
 struct Entry {
     #[serde(rename = "PodUID")]
     pod: String,
+    #[serde(rename = "ContainerName", default)]
+    container: String,
     #[serde(rename = "ResourceName")]
     resource: String,
     #[serde(rename = "DeviceIDs")]
@@ -148,6 +168,8 @@ impl Ids {
 
 #[cfg(test)]
 mod tests {
+    use kubelet_api::deviceplugin::DeviceSpec;
+
     use super::*;
 
     fn read(text: &str) -> Result<KubeletCheckpoint, CheckpointError> {
@@ -193,6 +215,33 @@ mod tests {
         let answers: Vec<_> = checkpoint.answers("a.io/vf", "x").collect();
         assert_eq!((answers.len(), answers[0].devices[0].host_path.as_str()), (1, "/dev/x"));
         assert_eq!(checkpoint.answers("a.io/vf", "y").count(), 0);
+    }
+
+    #[test]
+    fn a_container_has_the_answers_for_all_its_resources() {
+        let given = |node: &str| {
+            let device = DeviceSpec { host_path: node.into(), ..DeviceSpec::default() };
+            let answer =
+                ContainerAllocateResponse { devices: vec![device], ..ContainerAllocateResponse::default() };
+            BASE64_STANDARD.encode(answer.encode_to_vec())
+        };
+        let entry = |pod: &str, container: &str, resource: &str, node: &str| {
+            let answer = given(node);
+            format!(
+                r#"{{"PodUID":"{pod}","ContainerName":"{container}","ResourceName":"{resource}","DeviceIDs":["{node}"],"AllocResp":"{answer}"}}"#
+            )
+        };
+        let entries = [
+            entry("one", "main", "a.io/vf", "x"),
+            entry("one", "main", "b.io/vf", "y"),
+            entry("one", "other", "a.io/vf", "z"),
+            entry("two", "main", "a.io/vf", "w"),
+        ];
+        let file = format!(r#"{{"Data":{{"PodDeviceEntries":[{}]}}}}"#, entries.join(","));
+        let answers = read(&file).unwrap().answers_to_container("one", "a.io/vf", "x");
+        let mut nodes: Vec<_> = answers.iter().map(|answer| answer.devices[0].host_path.as_str()).collect();
+        nodes.sort_unstable();
+        assert_eq!(nodes, ["x", "y"]);
     }
 
     #[test]

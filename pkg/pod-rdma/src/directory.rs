@@ -1,6 +1,7 @@
 //! The directory with the files of a pod.
 
 use std::{
+    collections::BTreeSet,
     fs::{self, Permissions},
     io,
     os::unix::fs::PermissionsExt,
@@ -70,22 +71,29 @@ impl PodDirectory {
         Ok(())
     }
 
-    /// Creates it for users without privileges, whatever the umask of this process.
+    /// Creates it and the directory of its resource, for users without privileges, whatever the umask of this process: without
+    /// permissions of its own, a process without `CAP_DAC_OVERRIDE` cannot create the second one.
     fn create(&self) -> io::Result<()> {
-        fs::create_dir_all(&self.path)?;
-        fs::set_permissions(&self.path, Permissions::from_mode(0o755))
+        for directory in [self.path.parent().unwrap_or(&self.path), &self.path] {
+            fs::create_dir_all(directory)?;
+            fs::set_permissions(directory, Permissions::from_mode(0o755))?;
+        }
+        Ok(())
     }
 
-    /// Writes the files, each at once.
+    /// Writes the files, each at once, for a container with these device nodes.
     ///
     /// # Errors
     /// [`WriteError`].
-    pub fn write(&self, pod: &PodRdma) -> Result<(), WriteError> {
+    pub fn write(&self, pod: &PodRdma, nodes: &BTreeSet<PathBuf>) -> Result<(), WriteError> {
         let failed = |source| WriteError::Directory { path: self.path.clone(), source };
         self.create().map_err(failed)?;
         let json = serde_json::to_string_pretty(pod).map_err(|error| failed(error.into()))? + "\n";
-        statefile::replace(&self.path.join("rdma.json"), 0o644, json.as_bytes())?;
-        statefile::replace(&self.path.join("nccl.conf"), 0o644, pod.nccl_conf().as_bytes())?;
+        for (name, content) in [("rdma.json", json), ("nccl.conf", pod.nccl_conf(nodes))] {
+            let file = self.path.join(name);
+            statefile::replace(&file, 0o644, content.as_bytes())?;
+            fs::set_permissions(&file, Permissions::from_mode(0o644)).map_err(failed)?;
+        }
         Ok(())
     }
 }
@@ -99,7 +107,7 @@ mod tests {
     fn the_files_are_for_every_user_and_those_of_the_former_pod_are_deleted() {
         let base = tempfile::tempdir().unwrap();
         let directory = PodDirectory::new(base.path(), "a.io_vf", "0000:af:00.2").unwrap();
-        directory.write(&pod(vec![device("mlx5_3", &[("10.0.0.1", Some(3))])])).unwrap();
+        directory.write(&pod(vec![device("mlx5_3", &[("10.0.0.1", Some(3))])]), &BTreeSet::new()).unwrap();
         for name in ["rdma.json", "nccl.conf"] {
             let mode = fs::metadata(directory.path().join(name)).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o644, "{name}");

@@ -1,27 +1,38 @@
 //! The content of `nccl.conf`.
 
-use std::{collections::BTreeSet, fmt::Write, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    net::IpAddr,
+    path::PathBuf,
+};
 
 use podmap::AttachMode;
 
 use crate::{PodRdma, PodRdmaDevice};
 
 impl PodRdma {
-    /// Returns the content of `nccl.conf`: the devices and the GIDs that NCCL must use.
+    /// Returns the content of `nccl.conf` for a container with these device nodes, or unknown ones: the devices that it can open, and the GIDs that
+    /// NCCL must use on them.
     ///
     /// NCCL has one GID index for all devices. If those of the devices differ, NCCL (2.21 and later) can choose them itself by
     /// address family, but only on devices that no other pod uses: of a shared one it would take the first index, which may be
     /// another pod's.
-    pub fn nccl_conf(&self) -> String {
+    pub fn nccl_conf(&self, nodes: &BTreeSet<PathBuf>) -> String {
         let mut text = "# Written by silkraild when the container was started.\n".to_owned();
-        let hcas: BTreeSet<_> = self.devices.iter().map(|device| (&device.name, device.port)).collect();
+        let can_open = |device: &&PodRdmaDevice| {
+            let own = &device.char_devices;
+            nodes.is_empty() || own.is_empty() || own.iter().any(|node| nodes.contains(node))
+        };
+        let devices: Vec<_> = self.devices.iter().filter(can_open).collect();
+        let hcas: BTreeSet<_> = devices.iter().map(|device| (&device.name, device.port)).collect();
         let hcas: Vec<_> = hcas.into_iter().map(|(name, port)| format!("{name}:{port}")).collect();
         if hcas.is_empty() {
             return text;
         }
         // `=` after the first one: exactly these, not all whose names begin so.
         let _ = writeln!(text, "NCCL_IB_HCA=={}", hcas.join(","));
-        let roce: Vec<_> = self.devices.iter().filter(|device| !device.gids.is_empty()).collect();
+        let roce: Vec<_> = devices.into_iter().filter(|device| !device.gids.is_empty()).collect();
         match GidSetting::of(&roce) {
             GidSetting::None => {}
             GidSetting::Index(index) => {
@@ -53,35 +64,43 @@ enum GidSetting {
 }
 
 impl GidSetting {
+    /// Queue pairs connect addresses of the same family only, so the family must not depend on the indexes of a pod: it is IPv4 if
+    /// all devices have such an address.
     fn of(devices: &[&PodRdmaDevice]) -> Self {
         if devices.is_empty() {
             return Self::None;
         }
         let families: [(IsOfFamily, _); 2] = [(IpAddr::is_ipv4, "AF_INET"), (IpAddr::is_ipv6, "AF_INET6")];
-        for (is_of_family, _) in families {
-            if let Some(index) = common_index(devices, is_of_family) {
-                return Self::Index(index);
+        for (is_of_family, name) in families {
+            let indexes = indexes_of_ports(devices, is_of_family);
+            if indexes.iter().any(BTreeSet::is_empty) {
+                continue;
             }
+            let is_exclusive = devices.iter().all(|device| device.mode == AttachMode::Exclusive);
+            return match common(&indexes) {
+                Some(index) => Self::Index(index),
+                None if is_exclusive => Self::Family(name),
+                None => Self::Differ,
+            };
         }
-        let is_exclusive = devices.iter().all(|device| device.mode == AttachMode::Exclusive);
-        let in_all = families.into_iter().find(|(is_of_family, _)| {
-            devices.iter().all(|device| first_index(device, *is_of_family).is_some())
-        });
-        match in_all {
-            Some((_, family)) if is_exclusive => Self::Family(family),
-            _ => Self::Differ,
-        }
+        Self::Differ
     }
 }
 
-/// Returns the index that the first address of a family has on all devices.
-fn common_index(devices: &[&PodRdmaDevice], is_of_family: IsOfFamily) -> Option<u32> {
-    let indexes: BTreeSet<_> = devices.iter().map(|device| first_index(device, is_of_family)).collect();
-    if indexes.len() == 1 { indexes.into_iter().next()? } else { None }
+/// Returns the indexes that the pod has on each port: several if it has several interfaces or addresses there.
+fn indexes_of_ports(devices: &[&PodRdmaDevice], is_of_family: IsOfFamily) -> Vec<BTreeSet<u32>> {
+    let mut ports: BTreeMap<_, BTreeSet<u32>> = BTreeMap::new();
+    for device in devices {
+        let gids = device.gids.iter().filter(|gid| is_of_family(&gid.address));
+        ports.entry((&device.name, device.port)).or_default().extend(gids.filter_map(|gid| gid.index));
+    }
+    ports.into_values().collect()
 }
 
-fn first_index(device: &PodRdmaDevice, is_of_family: IsOfFamily) -> Option<u32> {
-    device.gids.iter().find(|gid| is_of_family(&gid.address))?.index
+/// Returns the lowest index in all sets.
+fn common(sets: &[BTreeSet<u32>]) -> Option<u32> {
+    let (first, others) = sets.split_first()?;
+    first.iter().copied().find(|index| others.iter().all(|other| other.contains(index)))
 }
 
 /// A comment. A line without `=` sets nothing.
@@ -104,8 +123,12 @@ mod tests {
 
     /// The lines without comments.
     fn conf(devices: Vec<PodRdmaDevice>) -> Vec<String> {
-        let text = pod(devices).nccl_conf();
+        let text = pod(devices).nccl_conf(&BTreeSet::new());
         text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+    }
+
+    fn shared(name: &str, gids: &[(&str, Option<u32>)]) -> PodRdmaDevice {
+        PodRdmaDevice { mode: AttachMode::Shared, ..device(name, gids) }
     }
 
     #[test]
@@ -115,12 +138,18 @@ mod tests {
             device("mlx5_5", &[("10.0.1.1", Some(3)), ("fd00::1", Some(5))]),
         ]);
         assert_eq!(found, ["NCCL_IB_HCA==mlx5_3:1,mlx5_5:1", "NCCL_IB_GID_INDEX=3"]);
-        // IPv4 differs, IPv6 does not.
-        let found = conf(vec![
-            device("a", &[("10.0.0.1", Some(3)), ("fd00::1", Some(5))]),
-            device("b", &[("10.0.0.2", Some(4)), ("fd00::2", Some(5))]),
-        ]);
+        let found = conf(vec![device("a", &[("fd00::1", Some(5))]), device("b", &[("fd00::2", Some(5))])]);
         assert_eq!(found[1], "NCCL_IB_GID_INDEX=5");
+    }
+
+    #[test]
+    fn ipv4_is_used_if_all_devices_have_it_whatever_the_indexes() {
+        let gids =
+            [[("10.0.0.1", Some(3)), ("fd00::1", Some(5))], [("10.0.0.2", Some(4)), ("fd00::2", Some(5))]];
+        let exclusive = conf(vec![device("a", &gids[0]), device("b", &gids[1])]);
+        assert_eq!(exclusive[1..], ["NCCL_IB_ADDR_FAMILY=AF_INET", "NCCL_IB_ROCE_VERSION_NUM=2"]);
+        let shared = conf(vec![shared("a", &gids[0]), shared("b", &gids[1])]);
+        assert_eq!(shared, ["NCCL_IB_HCA==a:1,b:1"]);
     }
 
     #[test]
@@ -136,15 +165,14 @@ mod tests {
 
     #[test]
     fn what_nccl_cannot_be_told_is_a_comment() {
-        let shared = |name, gids: &[_]| PodRdmaDevice { mode: AttachMode::Shared, ..device(name, gids) };
         let devices = vec![shared("a", &[("10.0.0.1", Some(9))]), shared("b", &[("10.0.0.2", Some(12))])];
         assert_eq!(conf(devices.clone()), ["NCCL_IB_HCA==a:1,b:1"]);
-        let text = pod(devices).nccl_conf();
+        let text = pod(devices).nccl_conf(&BTreeSet::new());
         for part in ["they differ", "#   a port 1, 10.0.0.1: index 9", "#   b port 1, 10.0.0.2: index 12"] {
             assert!(text.contains(part), "{text}");
         }
         assert!(text.lines().filter(|line| line.starts_with('#')).all(|line| !line.contains('=')), "{text}");
-        let missing = pod(vec![device("a", &[("10.0.0.1", None)])]).nccl_conf();
+        let missing = pod(vec![device("a", &[("10.0.0.1", None)])]).nccl_conf(&BTreeSet::new());
         assert!(missing.contains("10.0.0.1: no GID"), "{missing}");
     }
 
@@ -155,8 +183,25 @@ mod tests {
     }
 
     #[test]
-    fn two_interfaces_of_a_shared_port_are_one_device() {
-        let found = conf(vec![device("a", &[("10.0.0.1", Some(3))]), device("a", &[("10.0.0.2", Some(3))])]);
-        assert_eq!(found[0], "NCCL_IB_HCA==a:1");
+    fn of_several_interfaces_of_a_port_any_index_is_the_pods() {
+        let two = || vec![shared("a", &[("10.0.0.1", Some(3))]), shared("a", &[("10.0.0.2", Some(12))])];
+        assert_eq!(conf(two()), ["NCCL_IB_HCA==a:1", "NCCL_IB_GID_INDEX=3"]);
+        let other = shared("b", &[("10.0.1.1", Some(12))]);
+        assert_eq!(conf([two(), vec![other]].concat())[1], "NCCL_IB_GID_INDEX=12");
+    }
+
+    #[test]
+    fn devices_that_the_container_cannot_open_are_left_out() {
+        let with_node = |name: &str, node: &str, index| PodRdmaDevice {
+            char_devices: vec![node.into()],
+            ..device(name, &[("10.0.0.1", Some(index))])
+        };
+        let pod = pod(vec![
+            with_node("a", "/dev/infiniband/uverbs0", 3),
+            with_node("b", "/dev/infiniband/uverbs1", 4),
+        ]);
+        let text =
+            pod.nccl_conf(&["/dev/infiniband/uverbs1".into(), "/dev/infiniband/rdma_cm".into()].into());
+        assert!(text.ends_with("\nNCCL_IB_HCA==b:1\nNCCL_IB_GID_INDEX=4\n"), "{text}");
     }
 }

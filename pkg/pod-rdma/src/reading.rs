@@ -44,7 +44,7 @@ pub enum ReadError {
 }
 
 impl PodReader {
-    /// Reads the devices of the pod with this UID.
+    /// Reads the devices of the pod with this UID, of its newest sandbox: an entry of a former one remains if its DEL failed.
     ///
     /// # Errors
     /// [`ReadError`].
@@ -53,10 +53,13 @@ impl PodReader {
             let pod = entry.pod.as_ref();
             pod.and_then(|pod| pod.uid.as_deref()) == Some(uid) && entry.rdma.mode != AttachMode::None
         };
-        let entries: Vec<_> = entries.iter().filter(is_of_pod).collect();
-        let Some(pod) = entries.first().and_then(|entry| entry.pod.as_ref()) else {
+        let mut entries: Vec<_> = entries.iter().filter(is_of_pod).collect();
+        let newest = entries.iter().max_by(|one, two| one.created_at.cmp(&two.created_at));
+        let Some((pod, sandbox)) = newest.and_then(|it| Some((it.pod.as_ref()?, &it.container.sandbox_id)))
+        else {
             return Err(ReadError::NoEntry(uid.to_owned()));
         };
+        entries.retain(|entry| entry.container.sandbox_id == *sandbox);
         let pod =
             PodRdmaPod { namespace: pod.namespace.clone(), name: pod.name.clone(), uid: uid.to_owned() };
         let mut devices = Vec::new();
@@ -83,7 +86,7 @@ impl PodReader {
         }
         let function = match rdma.pci {
             Some(pci) => Some(Function::Pci(pci)),
-            None => self.sysfs.function_of_rdma(&name)?,
+            None => sysfs.function_of_rdma(&name)?,
         };
         let numa_node = function.as_ref().map(|function| self.sysfs.numa_node(function)).transpose()?;
         Ok(Some(PodRdmaDevice {
@@ -95,7 +98,7 @@ impl PodReader {
             network: network.name.clone(),
             mtu: network.mtu,
             vlan: network.vlan,
-            pci_address: function.as_ref().map(ToString::to_string),
+            pci_address: function.as_ref().and_then(Function::pci).map(|pci| pci.to_string()),
             numa_node: numa_node.flatten(),
             char_devices: self.char_devices(function.as_ref())?,
             gids,

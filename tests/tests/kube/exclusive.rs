@@ -5,8 +5,9 @@ use std::{collections::BTreeSet, env, fs, path::PathBuf};
 use serde_json::{Value, json};
 use silkrail_tests::{
     daemon::Daemon,
-    kubernetes::{Kubernetes, pod, without_rdma_cm},
+    kubernetes::{Kubernetes, pod, wait_for_watches, without_rdma_cm},
     machine::LabMachine,
+    multus::state_files,
     sweep,
 };
 use testkit::Observe;
@@ -18,7 +19,7 @@ fn network() -> Value {
     let pool = json!({"name": "rails", "subnet": "172.81.0.0/16", "ips": ["172.81.0.10-172.81.0.200"]});
     let plugins = json!([
         {"type": "sriov", "ipam": {"type": "silkrail-ipam", "pools": [pool]}},
-        {"type": "rdma"},
+        {"type": "rdma", "rdma": {"require": true, "timeoutMs": 60000}},
     ]);
     json!({
         "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
@@ -117,11 +118,16 @@ fn a_pod_without_privileges_uses_its_vf_and_is_told_what_it_has() {
     node.kubernetes.wait_for_pods(1);
     let vf = node.vf_of("train-0");
     // The pod keeps its VF while the kubelet, then the daemon, starts again, and the others can be allocated.
+    wait_for_watches(&node.daemon, 1);
     node.kubernetes.restart_kubelet();
+    wait_for_watches(&node.daemon, 2);
     node.has(14, 14);
     drop(node.daemon);
     node.daemon = start(&node.file);
+    wait_for_watches(&node.daemon, 1);
     node.has(14, 14);
+    node.kubernetes.restart_container("train-0");
+    assert_eq!(node.vf_of("train-0"), vf);
     let pf_of = |pf: &str| fs::read_link(format!("/sys/class/net/{pf}/device")).unwrap();
     let pf = fs::read_link(format!("/sys/bus/pci/devices/{vf}/physfn")).unwrap();
     let other = if pf.file_name() == pf_of("eth0").file_name() { "eth1" } else { "eth0" };
@@ -135,6 +141,7 @@ fn a_pod_without_privileges_uses_its_vf_and_is_told_what_it_has() {
     node.kubernetes.delete_pods();
     let vfs: Vec<_> = node.machine.vfs().into_iter().map(|vf| vf.rdma).collect();
     assert!(vfs.iter().all(|rdma| !rdma.is_empty()), "{vfs:?}");
+    assert_eq!(state_files(), [""; 0]);
 }
 
 #[test]
@@ -147,4 +154,5 @@ fn pods_start_and_end_at_once_and_no_two_have_the_same_vf() {
         node.run(14 / sweep::step(4));
     }
     node.machine.node.snapshot().assert_is(&before);
+    assert_eq!(state_files(), [""; 0]);
 }

@@ -14,6 +14,15 @@ use sysfs::Sysfs;
 /// The time that the device stays where it is.
 const PAUSE: Duration = Duration::from_millis(30);
 
+/// Ends the moves, also if the test panics.
+struct EndOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 /// Moves a device to a pod and back until `end`, as pods come and go; returns how often.
 fn move_to_and_fro(device: &Device, pod: &NetNs, end: &AtomicBool) -> usize {
     let (rdma, host) = (Handle::open(&Sysfs::system()).unwrap(), NetNs::current().unwrap());
@@ -48,6 +57,7 @@ fn a_device_that_moves_neither_hides_nor_doubles_another() {
     let (mut lists, mut incomplete) = (0, 0);
     let moves = thread::scope(|scope| {
         let mover = scope.spawn(|| move_to_and_fro(moving, &netns, &end));
+        let end_of_moves = EndOnDrop(&end);
         let deadline = Instant::now() + Duration::from_secs(20);
         let mut compared = || {
             let mut listed = rdma.devices().unwrap();
@@ -65,7 +75,7 @@ fn a_device_that_moves_neither_hides_nor_doubles_another() {
                 other => Err(format!("{other:?}")),
             };
         }
-        end.store(true, Relaxed);
+        drop(end_of_moves);
         let moves = mover.join().unwrap();
         result.unwrap();
         moves

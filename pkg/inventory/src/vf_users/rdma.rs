@@ -24,7 +24,10 @@ impl OpenContexts {
         }
         let rdma = rdma::Handle::open(&sysfs)?;
         let mut processes = BTreeMap::new();
-        for device in rdma.devices()? {
+        // A device that a list lacks would look unused.
+        let names =
+            sysfs.rdma_names().map_err(|source| Error::Io { path: sysfs.root().to_owned(), source })?;
+        for device in rdma.devices_named(&names)? {
             let owners = match rdma.contexts(&device) {
                 Ok(contexts) => contexts.unwrap_or_default().into_iter().map(|context| context.owner),
                 Err(error) if error.is_not_found() => continue,
