@@ -107,7 +107,8 @@ impl Kubernetes {
     pub fn restart_container(&self, pod: &str) {
         let status = || self.get("pod", pod)["status"]["containerStatuses"][0].clone();
         let before = status()["restartCount"].as_u64().unwrap();
-        self.exec(pod, "kill 1");
+        // The command ends with the container, killed.
+        let _ = Command::new("kubectl").args(["exec", pod, "--", "kill", "1"]).status().unwrap();
         let restarted = || {
             let now = status();
             now["restartCount"].as_u64().unwrap() > before && !now["state"]["running"].is_null()
