@@ -23,13 +23,17 @@ pub struct Kubernetes {
 }
 
 impl Kubernetes {
-    /// Returns the node on which this test runs.
+    /// Returns the node on which this test runs, without pods of a test that has failed.
     ///
     /// # Panics
     /// If it runs elsewhere.
     pub fn here() -> Self {
         let directory = env::var_os("KUBE_DIR").expect("these tests need a node: run hack/test kube");
-        Self { directory: directory.into() }
+        let node = Self { directory: directory.into() };
+        if !node.pods().is_empty() {
+            node.delete_pods();
+        }
+        node
     }
 
     /// Runs kubectl and returns its output.
