@@ -14,6 +14,17 @@ use testkit::Observe;
 
 const RESOURCE: &str = "spidernet.io/mellanoxrdma";
 
+/// What a container is told and sees. The kernel lets only processes in the device's network namespace open its node.
+const LOOK: &str = r#"
+cat /run/silkrail/pod/rdma.json; echo ---
+cat "$NCCL_CONF_FILE"; echo ---
+ls /sys/class/infiniband; echo ---
+ls /dev/infiniband; echo ---
+for node in /dev/infiniband/uverbs*; do (exec 3<>"$node") && echo "${node##*/}"; done; echo ---
+ip addr show dev net1; echo ---
+grep -H . /sys/class/infiniband/*/ports/1/gids/[0-9]
+"#;
+
 /// The network of `conf/exclusive`, with a pool in it.
 fn network() -> Value {
     let pool = json!({"name": "rails", "subnet": "172.81.0.0/16", "ips": ["172.81.0.10-172.81.0.200"]});
@@ -70,27 +81,24 @@ impl ExclusiveNode {
 
     /// Checks that a pod has one VF, its RDMA device and its device nodes, and was told so. Returns the PCI address of the VF.
     fn vf_of(&self, pod: &str) -> String {
-        let exec = |command: &str| self.kubernetes.exec(pod, command);
-        let told: Value = serde_json::from_str(&exec("cat /run/silkrail/pod/rdma.json")).unwrap();
+        let seen = self.kubernetes.exec(pod, LOOK);
+        let parts: Vec<_> = seen.split("---\n").map(str::trim).collect();
+        let [told, nccl, devices, nodes, opened, addresses, gids] = parts[..] else { panic!("{seen}") };
+        let told: Value = serde_json::from_str(told).unwrap();
         let device = &told["devices"][0];
-        assert_eq!(told["devices"].as_array().unwrap().len(), 1, "{told}");
+        assert_eq!(told["devices"].as_array().unwrap().len(), 1, "{seen}");
         assert_eq!(told["pod"]["name"], pod);
         let name = device["name"].as_str().unwrap();
-        assert_eq!(exec("ls /sys/class/infiniband").trim(), name);
-        let nodes = exec("ls /dev/infiniband");
         let uverbs = device["charDevices"][0].as_str().unwrap().strip_prefix("/dev/infiniband/").unwrap();
-        assert_eq!(without_rdma_cm(&nodes), [uverbs], "{told}");
-        // The kernel lets only processes in the device's network namespace open it.
-        exec(&format!("exec 3<>/dev/infiniband/{uverbs}"));
+        assert_eq!((devices, without_rdma_cm(nodes), opened), (name, vec![uverbs], uverbs), "{seen}");
         let address = device["gids"][0]["address"].as_str().unwrap();
-        assert!(exec("ip addr show dev net1").contains(&format!("inet {address}/16")), "{told}");
+        assert!(addresses.contains(&format!("inet {address}/16")), "{seen}");
         let index = device["gids"][0]["index"].as_u64().unwrap();
-        let gid = exec(&format!("cat /sys/class/infiniband/{name}/ports/1/gids/{index}"));
         let octets: Vec<u8> = address.split('.').map(|part| part.parse().unwrap()).collect();
-        let expected = format!("{:02x}{:02x}:{:02x}{:02x}", octets[0], octets[1], octets[2], octets[3]);
-        assert!(gid.trim().ends_with(&format!("ffff:{expected}")), "{gid}: {told}");
-        let nccl = exec("cat $NCCL_CONF_FILE");
-        assert!(nccl.contains(&format!("NCCL_IB_HCA=={name}:1\nNCCL_IB_GID_INDEX={index}\n")), "{nccl}");
+        let hexadecimal = format!("{:02x}{:02x}:{:02x}{:02x}", octets[0], octets[1], octets[2], octets[3]);
+        let gid = format!("/gids/{index}:0000:0000:0000:0000:0000:ffff:{hexadecimal}");
+        assert!(gids.lines().any(|line| line.ends_with(&gid)), "{seen}");
+        assert!(nccl.ends_with(&format!("NCCL_IB_HCA=={name}:1\nNCCL_IB_GID_INDEX={index}")), "{seen}");
         device["pciAddress"].as_str().unwrap().to_owned()
     }
 
