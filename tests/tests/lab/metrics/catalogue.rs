@@ -47,11 +47,20 @@ const WITHOUT_VALUE: [(&str, &str); 6] = [
 
 fn exposition(machine: &LabMachine) -> String {
     // With a web configuration file, a metric reports whether the file was read.
-    let web = tempfile::NamedTempFile::new().unwrap();
-    fs::write(web.path(), "{}").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let web = file("web.yml", "{}");
+    // Pods cannot share a device in exclusive mode: it is unhealthy.
+    let shared = json!({"resourceName": "hca", "rdmaHcaMax": 1, "selectors": {"ifNames": ["eth1"]}});
+    let resources = file("resources.json", &json!({"configList": [shared]}).to_string());
     let state_dir = machine.node.state_dir().to_str().unwrap().to_owned();
-    let file = web.path().to_str().unwrap();
-    let daemon = Daemon::start(&["--state-dir", &state_dir, "--web.config.file", file]);
+    let kubelet = directory.path().to_str().unwrap();
+    let options = ["--web.config.file", &web, "--device-plugin", &resources, "--device-plugin.dir", kubelet];
+    let daemon = Daemon::start(&[&["--state-dir", &state_dir], &options[..]].concat());
     daemon.scrape();
     daemon.request("GET /metrics", &[]).text()
 }
