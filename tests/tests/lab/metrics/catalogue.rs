@@ -1,6 +1,6 @@
 //! The metrics reference and the exposition of silkraild contain the same metrics and labels.
 
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, time::SystemTime};
 
 use serde_json::json;
 use silkrail_tests::{
@@ -13,6 +13,7 @@ use silkrail_tests::{
     rxe::Rxe,
     scrape::Scrape,
 };
+use testkit::wait_until;
 
 use super::shared::{enable_rdma_cgroups, pingpong};
 
@@ -61,7 +62,10 @@ fn exposition(machine: &LabMachine) -> String {
     let kubelet = directory.path().to_str().unwrap();
     let options = ["--web.config.file", &web, "--device-plugin", &resources, "--device-plugin.dir", kubelet];
     let daemon = Daemon::start(&[&["--state-dir", &state_dir], &options[..]].concat());
-    daemon.scrape();
+    let has_resources = |scrape: &Scrape| !scrape.of("rdma_device_plugin_devices", &[]).is_empty();
+    wait_until("the devices of the kubelet are read", || {
+        has_resources(&daemon.scrape_after(SystemTime::now()))
+    });
     daemon.request("GET /metrics", &[]).text()
 }
 
