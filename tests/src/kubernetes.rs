@@ -30,9 +30,7 @@ impl Kubernetes {
     pub fn here() -> Self {
         let directory = env::var_os("KUBE_DIR").expect("these tests need a node: run hack/test kube");
         let node = Self { directory: directory.into() };
-        if !node.pods().is_empty() {
-            node.delete_pods();
-        }
+        node.delete_pods();
         node
     }
 
@@ -129,7 +127,7 @@ impl Kubernetes {
     pub fn delete_pods(&self) {
         self.kubectl(&["delete", "pods", "--all"]);
         let is_empty =
-            |directory: &str| fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none());
+            |directory: &str| fs::read_dir(directory).map_or(true, |mut entries| entries.next().is_none());
         let gone = || is_empty("/run/netns") && is_empty(&format!("{}/multus", self.directory.display()));
         wait("the sandboxes of the pods are gone", gone, || self.log("containerd"));
     }

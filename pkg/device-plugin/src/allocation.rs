@@ -71,12 +71,8 @@ impl Allocation<'_> {
     /// Returns the nodes of a device. Whether they exist is not tested: in a container, /dev is another one.
     pub(crate) fn nodes(&self, device: &NodeDevice) -> Result<Vec<PathBuf>, AllocationError> {
         let in_dev = |name: String| Path::new(NODES).join(name);
-        let mut nodes: Vec<_> = device
-            .char_devices
-            .iter()
-            .filter(|name| name.starts_with("uverbs") || self.has_management)
-            .map(|name| in_dev(format!("infiniband/{name}")))
-            .collect();
+        let is_given = |name: &&String| name.starts_with("uverbs") || self.has_management;
+        let mut nodes: Vec<_> = device.char_devices.iter().filter(is_given).map(rdma_node).collect();
         let is_rdma = self.spec.selectors.iter().any(|selector| selector.is_rdma);
         if nodes.is_empty() && is_rdma {
             let remedy = if device.rdma.is_empty() {
@@ -117,6 +113,17 @@ impl Allocation<'_> {
         }
         information
     }
+}
+
+/// Returns the node of a character device, such as `uverbs3`.
+pub(crate) fn rdma_node(name: impl AsRef<str>) -> PathBuf {
+    Path::new(NODES).join("infiniband").join(name.as_ref())
+}
+
+/// Returns the nodes of a device that no other device has, whether containers get them or not.
+pub(crate) fn own_nodes(device: &NodeDevice) -> Vec<PathBuf> {
+    let group = device.vfio_group.iter().map(|group| Path::new(NODES).join("vfio").join(group));
+    device.char_devices.iter().map(rdma_node).chain(group).collect()
 }
 
 /// Returns the names in environment variables: with the letters of the resource, and if it has a hyphen, which no shell can

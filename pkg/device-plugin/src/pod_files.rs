@@ -91,12 +91,13 @@ impl PodFiles {
         match self.try_write(spec, ids) {
             Ok(pod) if pod.has_all_gids() => {}
             Ok(pod) => warn!(%resource, pod = pod.pod.name, "an address of the pod is not in the GID table"),
-            // Its network is another one's, as of a pod that only gets the devices.
-            Err(PodFilesError::Read(error @ pod_rdma::ReadError::NoEntry(_))) => {
-                info!(%resource, "no rdma.json: {error}");
-            }
             Err(error) => {
-                warn!(%resource, "no rdma.json: {error}");
+                // Its network is another one's, as of a pod that only gets the devices.
+                if matches!(error, PodFilesError::Read(pod_rdma::ReadError::NoEntry(_))) {
+                    info!(%resource, "no rdma.json: {error}");
+                } else {
+                    warn!(%resource, "no rdma.json: {error}");
+                }
                 for directory in self.directories(spec, ids) {
                     if let Err(error) = directory.clear() {
                         warn!(%resource, "the former rdma.json remains: {error}");
@@ -182,8 +183,8 @@ fn nodes_of_container(
     ids: &[String],
 ) -> BTreeSet<PathBuf> {
     let resource = spec.name.to_string();
-    let answers = ids.iter().flat_map(|id| checkpoint.answers_to_container(pod, &resource, id));
-    let nodes = answers.flat_map(|answer| answer.devices);
+    let answers = checkpoint.answers_to_container(pod, &resource, &ids.iter().cloned().collect());
+    let nodes = answers.into_iter().flat_map(|answer| answer.devices);
     nodes.map(|node| node.host_path.into()).collect()
 }
 

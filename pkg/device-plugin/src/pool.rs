@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -14,7 +14,7 @@ use sysfs::Sysfs;
 use tokio::sync::watch;
 
 use crate::{
-    Allocation, Holder, NodeDevice, NodeDevices, NodeState, PodFiles, ResourceMode, ResourceSpec,
+    Allocation, Holder, NodeDevice, NodeDevices, NodeState, PodFiles, ResourceMode, ResourceSpec, allocation,
     health::{self, HealthChange, HealthHistory},
     preferred::{self, Candidate, PfPolicy},
 };
@@ -215,17 +215,28 @@ impl ResourcePool {
         Ok(ids.iter().map(|id| (id.clone(), nodes.clone())).collect())
     }
 
-    /// Returns the nodes that the container of a device was given before this process started: those of all its devices, but not
-    /// those that do not depend on the device, or on the options of that process.
+    /// Returns the nodes that the container of a device was given before this process started, for all its devices. Those that
+    /// every container gets do not tell devices apart.
     fn given_before(&self, id: &str) -> Vec<BTreeSet<PathBuf>> {
         let mut given = self.state().node.device_use.given_nodes(&self.spec.name.to_string(), id);
-        let is_of_device = |node: &PathBuf| {
-            ["/dev/infiniband/uverbs", "/dev/vfio/"]
+        let is_common = |node: &Path| {
+            ["infiniband/rdma_cm", "vfio/vfio", "vhost-net", "net/tun"]
                 .iter()
-                .any(|start| node.to_string_lossy().starts_with(start))
+                .any(|name| node.ends_with(name))
         };
-        given.iter_mut().for_each(|nodes| nodes.retain(is_of_device));
+        given.iter_mut().for_each(|nodes| nodes.retain(|node| !is_common(node)));
         given
+    }
+
+    /// Returns the nodes that a container may have been given with any options: those of its devices or, if devices are shared, of
+    /// all devices, because the selectors may have been others.
+    fn possible_nodes(&self, ids: &[String]) -> Result<BTreeSet<PathBuf>, ResourceError> {
+        if self.is_exclusive() {
+            return Ok(self.devices_of(ids)?.iter().flat_map(allocation::own_nodes).collect());
+        }
+        let sysfs = &self.options.sysfs;
+        let verbs = sysfs.all_uverbs().map_err(error)?.unwrap_or_default();
+        Ok(verbs.into_iter().chain(sysfs.all_umads().map_err(error)?).map(allocation::rdma_node).collect())
     }
 
     fn renumbered(&self, id: &str, given: &BTreeSet<PathBuf>, present: &BTreeSet<PathBuf>) -> ResourceError {
@@ -294,13 +305,12 @@ impl Resource for ResourcePool {
     }
 
     fn check(&self, ids: &[String]) -> Result<(), ResourceError> {
-        let present = self.nodes(ids)?;
-        let all: BTreeSet<_> = present.values().flatten().cloned().collect();
-        for (id, own) in &present {
+        let (now, possible) = (self.nodes(ids)?, self.possible_nodes(ids)?);
+        for (id, own) in &now {
             let known = self.state().allocated.get(id).cloned();
             let (given, present) = match known {
                 Some(given) => (vec![given], own),
-                None => (self.given_before(id), &all),
+                None => (self.given_before(id), &possible),
             };
             // A device that is shared may have got more nodes. Of two pods only one still exists.
             if !given.is_empty() && given.iter().all(|given| !given.is_subset(present)) {

@@ -19,18 +19,22 @@ use crate::KubeletDirectory;
 /// The devices that the kubelet has allocated to pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KubeletCheckpoint {
-    /// By resource and ID. Several pods have a device for a moment, until the kubelet notices that one has ended.
-    devices: BTreeMap<(String, String), BTreeSet<Allocated>>,
+    allocations: Vec<Allocation>,
+    /// The places of the allocations of a device, by resource and ID. Several pods have a device for a moment, until the kubelet
+    /// notices that one has ended, and several containers of a pod if one of them is an init container.
+    of_device: BTreeMap<(String, String), Vec<usize>>,
 }
 
-/// A container to which a device is allocated.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Allocated {
+/// The devices of a resource that are allocated to a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Allocation {
     /// The UID of its pod.
     pod: String,
     /// Its name in the pod.
     container: String,
-    /// The answer of the device plugin for all devices of the container, in base64.
+    resource: String,
+    ids: BTreeSet<String>,
+    /// The answer of the device plugin, in base64.
     answer: String,
 }
 
@@ -73,47 +77,53 @@ impl KubeletCheckpoint {
     }
 
     fn of(entries: Vec<Entry>) -> Self {
-        let mut devices: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
-        for Entry { pod, container, resource, devices: ids, answer } in entries {
-            let allocated = Allocated { pod, container, answer: answer.unwrap_or_default() };
-            for id in ids.into_ids() {
-                devices.entry((resource.clone(), id)).or_default().insert(allocated.clone());
+        let mut checkpoint = Self::default();
+        for Entry { pod, container, resource, devices, answer } in entries {
+            let ids: BTreeSet<_> = devices.into_ids().into_iter().collect();
+            for id in &ids {
+                let places = checkpoint.of_device.entry((resource.clone(), id.clone())).or_default();
+                places.push(checkpoint.allocations.len());
             }
+            let answer = answer.unwrap_or_default();
+            checkpoint.allocations.push(Allocation { pod, container, resource, ids, answer });
         }
-        Self { devices }
+        checkpoint
     }
 
     /// Returns the UIDs of the pods that have a device.
     pub fn pods(&self, resource: &str, id: &str) -> impl Iterator<Item = &str> {
-        self.allocated(resource, id).map(|allocated| allocated.pod.as_str())
+        let pods: BTreeSet<_> =
+            self.allocated(resource, id).map(|allocation| allocation.pod.as_str()).collect();
+        pods.into_iter()
     }
 
     /// Returns what the device plugin answered for each container that has a device, about all devices of the container. The
     /// kubelet starts the container with it, again and again, also after a reboot.
     pub fn answers(&self, resource: &str, id: &str) -> impl Iterator<Item = ContainerAllocateResponse> {
-        self.allocated(resource, id).filter_map(Allocated::decode)
+        self.allocated(resource, id).filter_map(Allocation::decode)
     }
 
-    /// Returns the answers of all device plugins for the container of a pod that has a device, if the kubelet knows it.
+    /// Returns the answers of all device plugins for the container of a pod that has exactly these devices of a resource.
     pub fn answers_to_container(
         &self,
         pod: &str,
         resource: &str,
-        id: &str,
+        ids: &BTreeSet<String>,
     ) -> Vec<ContainerAllocateResponse> {
-        let of_device = self.allocated(resource, id).find(|allocated| allocated.pod == pod);
-        let Some(own) = of_device else { return Vec::new() };
-        let is_same = |other: &&Allocated| (&other.pod, &other.container) == (&own.pod, &own.container);
-        let all: BTreeSet<_> = self.devices.values().flatten().filter(is_same).collect();
-        all.into_iter().filter_map(Allocated::decode).collect()
+        let mut all = self.allocations.iter();
+        let own = all.find(|one| one.pod == pod && one.resource == resource && one.ids == *ids);
+        let Some(own) = own else { return Vec::new() };
+        let is_same = |other: &&Allocation| (&other.pod, &other.container) == (&own.pod, &own.container);
+        self.allocations.iter().filter(is_same).filter_map(Allocation::decode).collect()
     }
 
-    fn allocated(&self, resource: &str, id: &str) -> impl Iterator<Item = &Allocated> {
-        self.devices.get(&(resource.to_owned(), id.to_owned())).into_iter().flatten()
+    fn allocated(&self, resource: &str, id: &str) -> impl Iterator<Item = &Allocation> {
+        let places = self.of_device.get(&(resource.to_owned(), id.to_owned()));
+        places.into_iter().flatten().filter_map(|place| self.allocations.get(*place))
     }
 }
 
-impl Allocated {
+impl Allocation {
     /// Decodes the answer, which Go writes in base64; `None` if there is none.
     fn decode(&self) -> Option<ContainerAllocateResponse> {
         let bytes = BASE64_STANDARD.decode(&self.answer).ok().filter(|bytes| !bytes.is_empty())?;
@@ -226,22 +236,25 @@ mod tests {
             BASE64_STANDARD.encode(answer.encode_to_vec())
         };
         let entry = |pod: &str, container: &str, resource: &str, node: &str| {
-            let answer = given(node);
+            let answer = given(node.split('"').next().unwrap());
             format!(
                 r#"{{"PodUID":"{pod}","ContainerName":"{container}","ResourceName":"{resource}","DeviceIDs":["{node}"],"AllocResp":"{answer}"}}"#
             )
         };
         let entries = [
+            // An init container, whose device the next one gets too.
+            entry("one", "init", "a.io/vf", r#"x","i"#),
             entry("one", "main", "a.io/vf", "x"),
             entry("one", "main", "b.io/vf", "y"),
             entry("one", "other", "a.io/vf", "z"),
             entry("two", "main", "a.io/vf", "w"),
         ];
         let file = format!(r#"{{"Data":{{"PodDeviceEntries":[{}]}}}}"#, entries.join(","));
-        let answers = read(&file).unwrap().answers_to_container("one", "a.io/vf", "x");
+        let answers = read(&file).unwrap().answers_to_container("one", "a.io/vf", &["x".into()].into());
         let mut nodes: Vec<_> = answers.iter().map(|answer| answer.devices[0].host_path.as_str()).collect();
         nodes.sort_unstable();
         assert_eq!(nodes, ["x", "y"]);
+        assert_eq!(pods(&read(&file).unwrap(), "x"), ["one"], "once, for both containers");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::{
 
 use podmap::AttachMode;
 
-use crate::{PodRdma, PodRdmaDevice};
+use crate::{PodGid, PodRdma, PodRdmaDevice};
 
 impl PodRdma {
     /// Returns the content of `nccl.conf` for a container with these device nodes, or unknown ones: the devices that it can open, and the GIDs that
@@ -65,19 +65,19 @@ enum GidSetting {
 
 impl GidSetting {
     /// Queue pairs connect addresses of the same family only, so the family must not depend on the indexes of a pod: it is IPv4 if
-    /// all devices have such an address.
+    /// all ports have such an address. Of several interfaces of a port the first is used, as in other pods.
     fn of(devices: &[&PodRdmaDevice]) -> Self {
         if devices.is_empty() {
             return Self::None;
         }
         let families: [(IsOfFamily, _); 2] = [(IpAddr::is_ipv4, "AF_INET"), (IpAddr::is_ipv6, "AF_INET6")];
         for (is_of_family, name) in families {
-            let indexes = indexes_of_ports(devices, is_of_family);
-            if indexes.iter().any(BTreeSet::is_empty) {
+            let ports = gids_of_ports(devices, is_of_family);
+            if ports.iter().any(Vec::is_empty) {
                 continue;
             }
             let is_exclusive = devices.iter().all(|device| device.mode == AttachMode::Exclusive);
-            return match common(&indexes) {
+            return match common_index(&ports) {
                 Some(index) => Self::Index(index),
                 None if is_exclusive => Self::Family(name),
                 None => Self::Differ,
@@ -87,20 +87,22 @@ impl GidSetting {
     }
 }
 
-/// Returns the indexes that the pod has on each port: several if it has several interfaces or addresses there.
-fn indexes_of_ports(devices: &[&PodRdmaDevice], is_of_family: IsOfFamily) -> Vec<BTreeSet<u32>> {
-    let mut ports: BTreeMap<_, BTreeSet<u32>> = BTreeMap::new();
+/// Returns the GIDs of a family that the pod has on each port, in the order of its interfaces.
+fn gids_of_ports<'a>(devices: &[&'a PodRdmaDevice], is_of_family: IsOfFamily) -> Vec<Vec<&'a PodGid>> {
+    let mut ports: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for device in devices {
         let gids = device.gids.iter().filter(|gid| is_of_family(&gid.address));
-        ports.entry((&device.name, device.port)).or_default().extend(gids.filter_map(|gid| gid.index));
+        ports.entry((&device.name, device.port)).or_default().extend(gids);
     }
     ports.into_values().collect()
 }
 
-/// Returns the lowest index in all sets.
-fn common(sets: &[BTreeSet<u32>]) -> Option<u32> {
-    let (first, others) = sets.split_first()?;
-    first.iter().copied().find(|index| others.iter().all(|other| other.contains(index)))
+/// Returns the first index that is the pod's on all ports.
+fn common_index(ports: &[Vec<&PodGid>]) -> Option<u32> {
+    let (first, others) = ports.split_first()?;
+    let is_everywhere =
+        |index: &u32| others.iter().all(|port| port.iter().any(|gid| gid.index == Some(*index)));
+    first.iter().filter_map(|gid| gid.index).find(is_everywhere)
 }
 
 /// A comment. A line without `=` sets nothing.
@@ -153,6 +155,14 @@ mod tests {
     }
 
     #[test]
+    fn an_address_that_is_not_in_the_table_yet_does_not_change_the_family() {
+        let found = conf(vec![device("a", &[("10.0.0.1", None), ("fd00::1", Some(5))])]);
+        assert_eq!(found[1..], ["NCCL_IB_ADDR_FAMILY=AF_INET", "NCCL_IB_ROCE_VERSION_NUM=2"]);
+        let found = conf(vec![shared("a", &[("10.0.0.1", None), ("fd00::1", Some(5))])]);
+        assert_eq!(found[1..], [""; 0]);
+    }
+
+    #[test]
     fn exclusive_devices_with_other_indexes_are_used_by_address_family() {
         let found = conf(vec![device("a", &[("10.0.0.1", Some(3))]), device("b", &[("10.0.0.2", Some(5))])]);
         assert_eq!(
@@ -172,7 +182,7 @@ mod tests {
             assert!(text.contains(part), "{text}");
         }
         assert!(text.lines().filter(|line| line.starts_with('#')).all(|line| !line.contains('=')), "{text}");
-        let missing = pod(vec![device("a", &[("10.0.0.1", None)])]).nccl_conf(&BTreeSet::new());
+        let missing = pod(vec![shared("a", &[("10.0.0.1", None)])]).nccl_conf(&BTreeSet::new());
         assert!(missing.contains("10.0.0.1: no GID"), "{missing}");
     }
 
@@ -183,9 +193,9 @@ mod tests {
     }
 
     #[test]
-    fn of_several_interfaces_of_a_port_any_index_is_the_pods() {
-        let two = || vec![shared("a", &[("10.0.0.1", Some(3))]), shared("a", &[("10.0.0.2", Some(12))])];
-        assert_eq!(conf(two()), ["NCCL_IB_HCA==a:1", "NCCL_IB_GID_INDEX=3"]);
+    fn of_several_interfaces_of_a_port_the_first_is_used_if_it_can_be() {
+        let two = || vec![shared("a", &[("10.0.0.1", Some(15))]), shared("a", &[("10.0.0.2", Some(12))])];
+        assert_eq!(conf(two()), ["NCCL_IB_HCA==a:1", "NCCL_IB_GID_INDEX=15"]);
         let other = shared("b", &[("10.0.1.1", Some(12))]);
         assert_eq!(conf([two(), vec![other]].concat())[1], "NCCL_IB_GID_INDEX=12");
     }

@@ -185,13 +185,16 @@ fn the_health_of_devices_is_in_the_metrics() {
         let scrape = daemon.scrape_after(SystemTime::now());
         scrape.number("rdma_device_plugin_devices", &[("resource", resource), ("health", health)])
     };
-    assert_eq!([number("silkrail.io/vf", "healthy"), number("silkrail.io/vf", "unhealthy")], [2.0, 0.0]);
+    wait_until("the metrics have the VFs", || number("silkrail.io/vf", "healthy") == 2.0);
+    assert_eq!(number("silkrail.io/vf", "unhealthy"), 0.0);
     // The kubelet has not allocated it to the pod that has it.
     kubelet.checkpoint("silkrail.io/vf", &[]);
     card.give_away(SECOND);
     card.notify();
     wait_until("the VF is unhealthy", || vf.healthy() == [FIRST]);
-    assert_eq!([number("silkrail.io/vf", "healthy"), number("silkrail.io/vf", "unhealthy")], [1.0, 1.0]);
+    // The kubelet knows it a moment before.
+    wait_until("the metrics have it", || number("silkrail.io/vf", "unhealthy") == 1.0);
+    assert_eq!(number("silkrail.io/vf", "healthy"), 1.0);
     let scrape = daemon.scrape_after(SystemTime::now());
     let labels = [("resource", "silkrail.io/vf"), ("id", SECOND), ("reason", "in_use")];
     assert_eq!(scrape.value("rdma_device_plugin_device_unhealthy", &labels), "1");

@@ -3,6 +3,7 @@
 use std::fs;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+use kubelet_api::deviceplugin::DeviceSpec;
 use kubelet_plugin::{KubeletCheckpoint, KubeletDirectory};
 use prost::Message;
 use serde_json::json;
@@ -142,9 +143,13 @@ fn the_devices_of_a_container_are_checked_in_any_order() {
 
 /// Returns the kubelet's allocation of devices to a container, with the answer of the device plugin.
 fn allocated(ids: &[String], answer: &ContainerAllocateResponse) -> NodeState {
+    allocated_from("a.io/vf", ids, answer)
+}
+
+fn allocated_from(resource: &str, ids: &[String], answer: &ContainerAllocateResponse) -> NodeState {
     let directory = tempfile::tempdir().unwrap();
     let answer = BASE64_STANDARD.encode(answer.encode_to_vec());
-    let entry = json!({"PodUID": "one", "ResourceName": "a.io/vf", "DeviceIDs": ids, "AllocResp": answer});
+    let entry = json!({"PodUID": "one", "ResourceName": resource, "DeviceIDs": ids, "AllocResp": answer});
     let file = json!({"Data": {"PodDeviceEntries": [entry]}}).to_string();
     fs::write(directory.path().join("kubelet_internal_checkpoint"), file).unwrap();
     let checkpoint = KubeletCheckpoint::read(&KubeletDirectory(directory.path().to_owned())).unwrap();
@@ -172,6 +177,31 @@ fn a_process_that_has_just_started_knows_earlier_allocations_from_the_kubelet() 
         ),
         "{error}"
     );
+}
+
+#[test]
+fn a_container_keeps_shared_devices_that_are_no_longer_selected_and_management_devices_are_checked() {
+    let card = Card::new(2);
+    for number in [2, 3] {
+        fs::create_dir_all(card.root.path().join(format!("sys/class/infiniband_verbs/uverbs{number}")))
+            .unwrap();
+    }
+    let pool = card.pool(SHARED);
+    pool.update(Instant::now(), &[vf("p0", 0), vf("p0", 1)], &NodeState::default());
+    let slot = texts(&["0"]);
+    let answer = pool.allocate(&slot).unwrap();
+    let given = allocated_from("rdma/hca", &slot, &answer);
+    let restarted = card.pool(SHARED);
+    restarted.update(Instant::now(), &[vf("p0", 0)], &given);
+    restarted.check(&slot).unwrap();
+
+    let id = texts(&["0000:af:00.2"]);
+    let mut answer = card.pool(EXCLUSIVE).allocate(&id).unwrap();
+    let management = "/dev/infiniband/umad9".to_owned();
+    answer.devices.push(DeviceSpec { host_path: management, ..DeviceSpec::default() });
+    let restarted = card.pool(EXCLUSIVE);
+    restarted.update(Instant::now(), &[vf("p0", 0)], &allocated(&id, &answer));
+    assert!(restarted.check(&id).unwrap_err().to_string().contains("umad9"), "the device of another one now");
 }
 
 #[test]

@@ -13,7 +13,6 @@ use silkrail_tests::{
     rxe::Rxe,
     scrape::Scrape,
 };
-use testkit::wait_until;
 
 use super::shared::{enable_rdma_cgroups, pingpong};
 
@@ -63,9 +62,13 @@ fn exposition(machine: &LabMachine) -> String {
     let options = ["--web.config.file", &web, "--device-plugin", &resources, "--device-plugin.dir", kubelet];
     let daemon = Daemon::start(&[&["--state-dir", &state_dir], &options[..]].concat());
     let has_resources = |scrape: &Scrape| !scrape.of("rdma_device_plugin_devices", &[]).is_empty();
-    wait_until("the devices of the kubelet are read", || {
-        has_resources(&daemon.scrape_after(SystemTime::now()))
-    });
+    let began = SystemTime::now();
+    while !has_resources(&daemon.scrape_after(SystemTime::now())) {
+        assert!(
+            began.elapsed().unwrap().as_secs() < 120,
+            "the devices of the kubelet are not in the metrics"
+        );
+    }
     daemon.request("GET /metrics", &[]).text()
 }
 
