@@ -305,16 +305,15 @@ impl Resource for ResourcePool {
     }
 
     fn check(&self, ids: &[String]) -> Result<(), ResourceError> {
-        let (now, possible) = (self.nodes(ids)?, self.possible_nodes(ids)?);
-        for (id, own) in &now {
-            let known = self.state().allocated.get(id).cloned();
+        for (id, own) in self.nodes(ids)? {
+            let known = self.state().allocated.get(&id).cloned();
             let (given, present) = match known {
                 Some(given) => (vec![given], own),
-                None => (self.given_before(id), &possible),
+                None => (self.given_before(&id), self.possible_nodes(ids)?),
             };
             // A device that is shared may have got more nodes. Of two pods only one still exists.
-            if !given.is_empty() && given.iter().all(|given| !given.is_subset(present)) {
-                return Err(self.renumbered(id, &given[0], present));
+            if !given.is_empty() && given.iter().all(|given| !given.is_subset(&present)) {
+                return Err(self.renumbered(&id, &given[0], &present));
             }
         }
         if let Some(files) = &self.options.pod_files {
