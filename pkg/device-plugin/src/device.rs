@@ -27,6 +27,8 @@ pub struct NodeDevice {
     pub link_type: Option<LinkType>,
     /// The PF of a VF or a scalable function.
     pub pf: Option<PhysicalFunction>,
+    /// The rail of its port in the fabric.
+    pub rail: Option<u32>,
     /// The index of a VF on its PF, or the number of a scalable function.
     pub index: Option<VfIndex>,
     /// The number of its VFs.
@@ -150,6 +152,7 @@ pub(crate) mod fixture {
                 pci: "0000:af:00.0".parse().unwrap(),
                 link: Some(pf.parse().unwrap()),
             }),
+            rail: None,
             index: Some(VfIndex(index)),
             num_vfs: 0,
             rdma: vec![format!("mlx5_{}", index + 2)],

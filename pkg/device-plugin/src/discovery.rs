@@ -59,6 +59,7 @@ impl DeviceReader<'_> {
             has_default_route: self.has_default_route(&links)?,
             links,
             pf: None,
+            rail: None,
             index: None,
             num_vfs: 0,
             char_devices: self.sysfs.software_char_devices(&rdma)?,
@@ -115,6 +116,7 @@ impl DeviceReader<'_> {
             num_vfs: 0,
             char_devices: sysfs.char_devices(function)?.into_iter().map(|(name, _)| name).collect(),
             rdma,
+            rail: None,
             numa_node: sysfs
                 .numa_node(function)?
                 .map_or_else(|| sysfs.numa_node(&card.into()), |it| Ok(Some(it)))?,

@@ -7,7 +7,7 @@ use podmap::PodMap;
 use rdma::NetnsMode;
 use sysfs::Sysfs;
 
-use crate::{DeviceUse, NodeDevices, NodeState};
+use crate::{DeviceUse, Fabric, NodeDevices, NodeState};
 
 /// Where the devices of a node and their use are read.
 #[derive(Debug, Clone)]
@@ -18,6 +18,8 @@ pub struct NodeReader {
     pub pod_map: PodMap,
     /// The directory with the kubelet's checkpoint.
     pub kubelet: KubeletDirectory,
+    /// Where its ports are in the fabric.
+    pub fabric: Fabric,
 }
 
 /// What was read.
@@ -54,7 +56,8 @@ impl NodeReader {
     /// # Errors
     /// [`NodeReadError`].
     pub fn read(&self) -> Result<NodeReading, NodeReadError> {
-        let devices = NodeDevices::read(&self.sysfs, &inventory::default_route_links()?)?;
+        let mut devices = NodeDevices::read(&self.sysfs, &inventory::default_route_links()?)?;
+        devices.devices.iter_mut().for_each(|device| device.rail = self.fabric.rail(device));
         let (mut entries, mut warnings) = (Vec::new(), Vec::new());
         for entry in self.pod_map.read_all()? {
             match entry {

@@ -11,12 +11,13 @@ use std::{
 };
 
 use kubelet_api::deviceplugin::{ContainerAllocateResponse, Mount};
-use kubelet_plugin::KubeletCheckpoint;
 use pod_rdma::{PodDirectory, PodRdma, PodReader, WriteError};
-use podmap::Entry;
 use tracing::{info, warn};
 
-use crate::{NodeReader, ResourceMode, ResourceSpec};
+use crate::{
+    NodeDevices, NodeReader, ResourceSpec,
+    pod_use::{PodUse, PodUseError},
+};
 
 /// The files that tell containers about their devices.
 ///
@@ -39,17 +40,15 @@ const GID_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Why files are not written.
 #[derive(Debug, thiserror::Error)]
-enum PodFilesError {
+enum PodFilesError<'a> {
     #[error("the kubelet's checkpoint does not contain the pod that has {0}")]
     Unallocated(String),
     #[error(transparent)]
-    Checkpoint(#[from] kubelet_plugin::CheckpointError),
-    #[error("the pod map cannot be read: {0}")]
-    PodMap(#[from] podmap::Error),
-    #[error("the boot ID cannot be read: {0}")]
-    Io(#[from] io::Error),
+    Use(&'a PodUseError),
     #[error(transparent)]
     Read(#[from] pod_rdma::ReadError),
+    #[error("the rail is unknown: {0}")]
+    Rail(#[from] sysfs::Error),
     #[error(transparent)]
     Write(#[from] WriteError),
 }
@@ -86,9 +85,9 @@ impl PodFiles {
     }
 
     /// Writes the files for a container that will start. It also starts without them, but not with those of its former network.
-    pub(crate) fn write(&self, spec: &ResourceSpec, ids: &[String]) {
+    pub(crate) fn write(&self, spec: &ResourceSpec, ids: &[String], pods: Result<&PodUse, &PodUseError>) {
         let resource = &spec.name;
-        match self.try_write(spec, ids) {
+        match self.try_write(spec, ids, pods) {
             Ok(pod) if pod.has_all_gids() => {}
             Ok(pod) => warn!(%resource, pod = pod.pod.name, "an address of the pod is not in the GID table"),
             Err(error) => {
@@ -107,30 +106,40 @@ impl PodFiles {
         }
     }
 
-    fn try_write(&self, spec: &ResourceSpec, ids: &[String]) -> Result<PodRdma, PodFilesError> {
-        let entries = self.entries()?;
-        let checkpoint = KubeletCheckpoint::read(&self.node.kubelet)?;
-        let pod = pod_with(&checkpoint, spec, ids, &entries)?;
-        let nodes = nodes_of_container(&checkpoint, &pod, spec, ids);
+    fn try_write<'a>(
+        &self,
+        spec: &ResourceSpec,
+        ids: &[String],
+        pods: Result<&PodUse, &'a PodUseError>,
+    ) -> Result<PodRdma, PodFilesError<'a>> {
+        let pods = pods.map_err(PodFilesError::Use)?;
+        let unallocated = || PodFilesError::Unallocated(ids.join(", "));
+        let uid = pods.pod_with(spec, ids).ok_or_else(unallocated)?;
+        let nodes = pods.nodes_of_container(&uid, spec, ids);
         let deadline = Instant::now() + GID_TIMEOUT;
-        let pod = loop {
-            let read = self.pods.read(&pod, &entries)?;
+        let mut pod = loop {
+            let read = self.pods.read(&uid, &pods.entries)?;
             if read.has_all_gids() || Instant::now() >= deadline {
                 break read;
             }
             thread::sleep(GID_INTERVAL);
         };
+        self.add_fabric(&mut pod)?;
         for directory in self.directories(spec, ids) {
             directory.write(&pod, &nodes)?;
         }
         Ok(pod)
     }
 
-    /// Returns the entries of this boot. One that cannot be read is reported by the resources.
-    fn entries(&self) -> Result<Vec<Entry>, PodFilesError> {
-        let boot_id = bootid::current()?;
-        let entries = self.node.pod_map.read_all()?.into_iter().flatten();
-        Ok(entries.filter(|entry| entry.boot_id == boot_id).collect())
+    /// Adds the rails and the traffic class.
+    fn add_fabric(&self, pod: &mut PodRdma) -> Result<(), sysfs::Error> {
+        for device in &mut pod.devices {
+            let id = device.function.as_ref().map_or_else(|| device.name.clone(), ToString::to_string);
+            let found = NodeDevices::find(&self.node.sysfs, &id)?;
+            device.rail = found.and_then(|found| self.node.fabric.rail(&found));
+            device.traffic_class = self.node.fabric.traffic_class.filter(|_| device.is_roce());
+        }
+        Ok(())
     }
 
     /// Returns the directory of each device, in the order of the IDs. An ID of the kubelet that is no file name has none.
@@ -150,54 +159,16 @@ fn create_writable(base: &Path) -> io::Result<()> {
     fs::remove_file(probe)
 }
 
-/// Returns the UID of the pod to which the kubelet has allocated the devices. Until the kubelet notices that a former pod has
-/// ended, its checkpoint has both.
-fn pod_with(
-    checkpoint: &KubeletCheckpoint,
-    spec: &ResourceSpec,
-    ids: &[String],
-    entries: &[Entry],
-) -> Result<String, PodFilesError> {
-    let resource = spec.name.to_string();
-    let uids: BTreeSet<_> = ids.iter().flat_map(|id| checkpoint.pods(&resource, id)).collect();
-    let is_exclusive = matches!(spec.mode, ResourceMode::Exclusive(_));
-    // The entry of a scalable function has no address.
-    let has_device =
-        |entry: &Entry| !is_exclusive || entry.rdma.pci.is_none_or(|pci| ids.contains(&pci.to_string()));
-    let uid_of = |entry: &Entry| entry.pod.as_ref()?.uid.clone();
-    let mut candidates: Vec<_> = entries
-        .iter()
-        .filter(|entry| uid_of(entry).is_some_and(|uid| uids.contains(uid.as_str())) && has_device(entry))
-        .collect();
-    candidates.sort_by(|one, two| one.created_at.cmp(&two.created_at));
-    let newest = candidates.last().and_then(|entry| uid_of(entry));
-    let only = || uids.first().map(|uid| (*uid).to_owned());
-    newest.or_else(only).ok_or_else(|| PodFilesError::Unallocated(ids.join(", ")))
-}
-
-/// Returns the device nodes of the container to which the devices are allocated, of all its resources.
-fn nodes_of_container(
-    checkpoint: &KubeletCheckpoint,
-    pod: &str,
-    spec: &ResourceSpec,
-    ids: &[String],
-) -> BTreeSet<PathBuf> {
-    let resource = spec.name.to_string();
-    let answers = checkpoint.answers_to_container(pod, &resource, &ids.iter().cloned().collect());
-    let nodes = answers.into_iter().flat_map(|answer| answer.devices);
-    nodes.map(|node| node.host_path.into()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use identifiers::Attachment;
     use kubelet_plugin::KubeletDirectory;
-    use podmap::{AttachMode, PodMap, PodRef};
+    use podmap::{AttachMode, Entry, PodMap, PodRef};
     use serde_json::{Value, json};
     use sysfs::Sysfs;
 
     use super::*;
-    use crate::Config;
+    use crate::{Config, Fabric};
 
     /// A node with a shared RDMA device that has the GIDs of two pods.
     struct SharedNode {
@@ -226,6 +197,7 @@ mod tests {
                 sysfs: Sysfs::at(at("sys")),
                 pod_map: PodMap::below(&at("state")),
                 kubelet: KubeletDirectory(at("kubelet")),
+                fabric: Fabric::default(),
             };
             let files = PodFiles::create(node, root.path().into(), at("files")).unwrap();
             let text = "configList: [{resourceName: hca, rdmaHcaMax: 3, ncclConf: true, selectors: {ifNames: [p0]}}]";
@@ -266,7 +238,7 @@ mod tests {
         }
 
         fn told(&self, directory: &Path) -> Option<Value> {
-            self.files.write(&self.spec, &["0".into()]);
+            self.files.write(&self.spec, &["0".into()], PodUse::read(&self.files.node).as_ref());
             Some(serde_json::from_slice(&fs::read(directory.join("rdma.json")).ok()?).unwrap())
         }
     }
@@ -291,6 +263,26 @@ mod tests {
         // The next pod does not see the files of the former one.
         node.mounted();
         assert_eq!(fs::read_dir(directory).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_container_is_told_its_rail_and_traffic_class() {
+        let mut node = SharedNode::new();
+        let rails = [("p0".to_owned(), 3)].into();
+        node.files.node.fabric = Fabric { rails, traffic_class: Some(106) };
+        let sys = node.root.path().join("sys");
+        fs::create_dir_all(sys.join("devices/virtual/infiniband/mlx5_0")).unwrap();
+        fs::write(sys.join("class/infiniband/mlx5_0/parent"), "p0\n").unwrap();
+        node.pod("one", "10.0.0.1", "2026-01-01T00:00:00Z");
+        node.allocated(&["one"]);
+        let directory = node.mounted().mounts.remove(0).host_path;
+        let told = node.told(Path::new(&directory)).unwrap();
+        assert_eq!(
+            (&told["devices"][0]["rail"], &told["devices"][0]["trafficClass"]),
+            (&json!(3), &json!(106))
+        );
+        let nccl = fs::read_to_string(Path::new(&directory).join("nccl.conf")).unwrap();
+        assert!(nccl.contains("\nNCCL_IB_TC=106\n"), "{nccl}");
     }
 
     #[test]

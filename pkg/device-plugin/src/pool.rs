@@ -10,20 +10,21 @@ use std::{
 
 use kubelet_api::deviceplugin::ContainerAllocateResponse;
 use kubelet_plugin::{Device, DeviceList, Resource, ResourceError};
-use sysfs::Sysfs;
 use tokio::sync::watch;
 
 use crate::{
-    Allocation, Holder, NodeDevice, NodeDevices, NodeState, PodFiles, ResourceMode, ResourceSpec, allocation,
+    Allocation, DeviceInfoDirectory, Holder, NodeDevice, NodeDevices, NodeReader, NodeState, PodFiles,
+    ResourceMode, ResourceSpec, allocation,
     health::{self, HealthChange, HealthHistory},
+    pod_use::PodUse,
     preferred::{self, Candidate, PfPolicy},
 };
 
 /// The settings that all resources of a node share.
 #[derive(Debug, Clone)]
 pub struct PoolOptions {
-    /// Where devices are read.
-    pub sysfs: Sysfs,
+    /// Where devices and their use are read.
+    pub node: NodeReader,
     /// Whether containers get `umadN` and `issmN`.
     pub has_management: bool,
     /// How the devices of a container are distributed over PFs.
@@ -32,6 +33,8 @@ pub struct PoolOptions {
     pub hold: Duration,
     /// The files that tell containers about their devices; `None` if they cannot be written.
     pub pod_files: Option<PodFiles>,
+    /// The files that tell Multus about devices; `None` if they cannot be written.
+    pub device_info: Option<DeviceInfoDirectory>,
 }
 
 /// A resource with its devices.
@@ -91,6 +94,13 @@ impl ResourcePool {
             is_changed
         });
         changes
+    }
+
+    /// Removes what only lasts as long as the resource is served.
+    pub fn end(&self) {
+        if let Some(directory) = &self.options.device_info {
+            directory.remove(&self.spec, self.state().devices.iter().map(|device| &device.id));
+        }
     }
 
     /// Returns the number of its devices; several containers may share one.
@@ -170,7 +180,7 @@ impl ResourcePool {
             ResourceMode::Shared { .. } => self.healthy_devices(),
         };
         for id in wanted {
-            match NodeDevices::find(&self.options.sysfs, &id).map_err(error)? {
+            match NodeDevices::find(&self.options.node.sysfs, &id).map_err(error)? {
                 Some(device) => devices.push(device),
                 None => missing.push(id),
             }
@@ -194,7 +204,7 @@ impl ResourcePool {
     }
 
     fn allocation(&self) -> Result<Allocation<'_>, ResourceError> {
-        let has_connection_manager = self.options.sysfs.has_connection_manager().map_err(error)?;
+        let has_connection_manager = self.options.node.sysfs.has_connection_manager().map_err(error)?;
         let has_management = self.options.has_management;
         Ok(Allocation { spec: &self.spec, has_connection_manager, has_management })
     }
@@ -234,9 +244,19 @@ impl ResourcePool {
         if self.is_exclusive() {
             return Ok(self.devices_of(ids)?.iter().flat_map(allocation::own_nodes).collect());
         }
-        let sysfs = &self.options.sysfs;
+        let sysfs = &self.options.node.sysfs;
         let verbs = sysfs.all_uverbs().map_err(error)?.unwrap_or_default();
         Ok(verbs.into_iter().chain(sysfs.all_umads().map_err(error)?).map(allocation::rdma_node).collect())
+    }
+
+    /// Checks that the networks of the pod have the devices that the kubelet has allocated to it.
+    fn check_networks(&self, ids: &[String], pods: &PodUse) -> Result<(), ResourceError> {
+        if !self.is_exclusive() {
+            return Ok(());
+        }
+        let own: BTreeSet<_> = self.state().devices.iter().map(|device| device.id.clone()).collect();
+        let wrong = pods.wrong_device(&self.spec, ids, |id| own.contains(id));
+        wrong.map_or(Ok(()), |wrong| Err(error(wrong)))
     }
 
     fn renumbered(&self, id: &str, given: &BTreeSet<PathBuf>, present: &BTreeSet<PathBuf>) -> ResourceError {
@@ -299,6 +319,9 @@ impl Resource for ResourcePool {
         if let Some(files) = &self.options.pod_files {
             files.add_to(&mut answer, &self.spec, ids);
         }
+        if let Some(directory) = self.options.device_info.as_ref().filter(|_| self.is_exclusive()) {
+            directory.write(&self.spec, &devices);
+        }
         let nodes = self.nodes(ids)?;
         self.state().allocated.extend(nodes);
         Ok(answer)
@@ -316,8 +339,12 @@ impl Resource for ResourcePool {
                 return Err(self.renumbered(&id, &given[0], &present));
             }
         }
+        let pods = PodUse::read(&self.options.node);
+        if let Ok(pods) = &pods {
+            self.check_networks(ids, pods)?;
+        }
         if let Some(files) = &self.options.pod_files {
-            files.write(&self.spec, ids);
+            files.write(&self.spec, ids, pods.as_ref());
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Config, InvalidConfig, ResourceSpec};
+use crate::{Config, Fabric, InvalidConfig, ResourceSpec};
 
 /// Why a file is no configuration.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +34,8 @@ pub enum ResourceFileError {
 pub struct ResourceFiles {
     /// In the order of the files: a device belongs to the first resource that selects it.
     pub resources: Vec<ResourceSpec>,
+    /// Where the ports of the nodes are in the fabric. What the first file says is used.
+    pub fabric: Fabric,
     /// What is invalid, with its file: the other resources are used.
     pub findings: Vec<String>,
 }
@@ -49,6 +51,7 @@ impl ResourceFiles {
         for file in files {
             let config = read(file)?;
             let file = file.display();
+            read_files.fabric.add(config.fabric);
             read_files.findings.extend(config.findings.iter().map(|finding| format!("{file}: {finding}")));
             for resource in config.resources {
                 let (name, at) = (resource.name.clone(), resource.path.clone());

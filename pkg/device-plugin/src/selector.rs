@@ -33,6 +33,8 @@ pub struct Selector {
     pub rdma_devices: Vec<String>,
     /// NUMA nodes.
     pub numa_nodes: Vec<u32>,
+    /// Rails.
+    pub rails: Vec<u32>,
     /// Whether only RDMA devices match.
     pub is_rdma: bool,
 }
@@ -75,6 +77,7 @@ impl Selector {
         one("pciAddresses", &self.pci_addresses, pci.as_ref())
             .or_else(|| one("acpiIndexes", &self.acpi_indexes, device.acpi_index.as_ref()))
             .or_else(|| one("numaNodes", &self.numa_nodes, device.numa_node.as_ref()))
+            .or_else(|| one("rails", &self.rails, device.rail.as_ref()))
             .or_else(|| {
                 let name = |device: &NodeDevice| device.own_or_pf()?.link.map(|link| link.to_string());
                 vfs("pfNames", &self.pf_names, device, name(device))
@@ -212,6 +215,7 @@ mod tests {
                 "rdmaDevices is mlx5_3, expected mlx5_0",
             ),
             pair(&|s| s.numa_nodes = vec![1], &|s| s.numa_nodes = vec![0], "numaNodes is 1, expected 0"),
+            pair(&|s| s.rails = vec![3], &|s| s.rails = vec![4, 5], "rails is 3, expected 4 or 5"),
             pair(
                 &|s| s.auxiliary_types = texts(&["sf"]),
                 &|s| s.auxiliary_types = texts(&["eth"]),
@@ -223,6 +227,7 @@ mod tests {
     fn device() -> NodeDevice {
         let mut device = vf("ens6f0np0", 1);
         device.acpi_index = Some(7);
+        device.rail = Some(3);
         device.bond = vec!["bond0".parse().unwrap()];
         device.pkey = Some("0x0001".parse().unwrap());
         device.auxiliary_type = Some("sf".into());

@@ -32,6 +32,9 @@ impl PodRdma {
         }
         // `=` after the first one: exactly these, not all whose names begin so.
         let _ = writeln!(text, "NCCL_IB_HCA=={}", hcas.join(","));
+        if let Some(class) = devices.iter().find_map(|device| device.traffic_class) {
+            let _ = writeln!(text, "NCCL_IB_TC={class}");
+        }
         let roce: Vec<_> = devices.into_iter().filter(|device| !device.gids.is_empty()).collect();
         match GidSetting::of(&roce) {
             GidSetting::None => {}

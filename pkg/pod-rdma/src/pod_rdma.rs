@@ -4,6 +4,7 @@ use std::{net::IpAddr, path::PathBuf};
 
 use podmap::AttachMode;
 use serde::Serialize;
+use sysfs::Function;
 
 /// The RDMA devices of a pod: the content of `rdma.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -56,6 +57,15 @@ pub struct PodRdmaDevice {
     /// The NUMA node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
+    /// The rail of the port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rail: Option<u32>,
+    /// The traffic class that packets must have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traffic_class: Option<u8>,
+    /// The function; `None` for a software device.
+    #[serde(skip)]
+    pub function: Option<Function>,
     /// The character devices of the function.
     pub char_devices: Vec<PathBuf>,
     /// The addresses of the interface, each with its entry of the GID table.
@@ -69,6 +79,13 @@ pub struct PodGid {
     pub address: IpAddr,
     /// The index of the entry of type RoCE v2; `null` if the kernel has not added it.
     pub index: Option<u32>,
+}
+
+impl PodRdmaDevice {
+    /// Whether its packets are those of RoCE.
+    pub fn is_roce(&self) -> bool {
+        self.link_layer == "Ethernet"
+    }
 }
 
 impl PodRdma {
@@ -96,6 +113,9 @@ pub(crate) mod fixture {
             vlan: None,
             pci_address: None,
             numa_node: None,
+            rail: None,
+            traffic_class: None,
+            function: None,
             char_devices: Vec::new(),
             gids: gids.iter().map(gid).collect(),
         }

@@ -100,7 +100,11 @@ impl PodReader {
             vlan: network.vlan,
             pci_address: function.as_ref().and_then(Function::pci).map(|pci| pci.to_string()),
             numa_node: numa_node.flatten(),
+            // Of the fabric, the caller knows more.
+            rail: None,
+            traffic_class: None,
             char_devices: self.char_devices(function.as_ref())?,
+            function,
             gids,
         }))
     }

@@ -56,11 +56,12 @@ Exit status:
 
 impl DevicesArgs {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
-        let ResourceFiles { resources, findings } = ResourceFiles::read(&self.files)?;
+        let ResourceFiles { resources, fabric, findings } = ResourceFiles::read(&self.files)?;
         let reader = NodeReader {
             sysfs: Sysfs::at(root.join("sys")),
             pod_map: PodMap::below(&self.state_dir),
             kubelet: KubeletDirectory(self.kubelet_dir.clone()),
+            fabric,
         };
         let node = reader.read()?;
         findings.iter().chain(&node.warnings).for_each(|warning| eprintln!("silkrail: {warning}"));

@@ -49,11 +49,12 @@ impl DevicePlugin {
         if files.is_empty() {
             return Ok(None);
         }
-        let ResourceFiles { resources, findings } = ResourceFiles::read(files)?;
+        let ResourceFiles { resources, fabric, findings } = ResourceFiles::read(files)?;
         findings.iter().for_each(|finding| warn!("{finding}"));
         let (ends, has_ended) = watch::channel(false);
         let (sender, failure) = oneshot::channel();
-        let serving = Serving::new(resources, options, has_ended).map_err(DevicePluginError::Start)?;
+        let serving =
+            Serving::new(resources, fabric, options, has_ended).map_err(DevicePluginError::Start)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(DevicePluginError::Start)?;
         let run = move || {

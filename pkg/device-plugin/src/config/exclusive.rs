@@ -79,6 +79,7 @@ fn selector(table: &mut Table<'_>, findings: &mut Findings) -> (Selector, bool) 
         auxiliary_types: table.list("auxTypes", findings),
         rdma_devices: table.list("rdmaDevices", findings),
         numa_nodes: table.list("numaNodes", findings),
+        rails: table.list("rails", findings),
         is_rdma: table.flag("isRdma", findings),
     };
     table.refuse("ddpProfiles", "selecting by DDP profile is not supported: select by pfNames", findings);

@@ -9,7 +9,10 @@ pub enum InvalidConfig {
     #[error(transparent)]
     Yaml(#[from] yaml::InvalidYaml),
     /// It is not a mapping with the keys of one of the forms.
-    #[error("expected a mapping with resourceList or configList, or a ConfigMap whose data has one")]
+    #[error(
+        "expected a mapping with resourceList or configList, a ConfigMap whose data has one, or a node file with \
+         devicePlugin"
+    )]
     Shape,
     /// It does not contain exactly one document.
     #[error("expected one document, found {0}")]

@@ -1,10 +1,11 @@
 //! The configuration of resources.
 //!
 //! A file has the form of sriov-network-device-plugin (`resourceList`), of k8s-rdma-shared-dev-plugin (`configList`), or
-//! both, in JSON or YAML, or is a ConfigMap with such files. What is invalid is reported with its line, and the other
-//! resources are used.
+//! both, in JSON or YAML, is a ConfigMap with such files, or is a node file with the key `devicePlugin`. What is invalid is reported
+//! with its line, and the other resources are used.
 
 mod exclusive;
+mod fabric;
 mod finding;
 mod resource_spec;
 mod shared;
@@ -22,11 +23,21 @@ pub use resource_spec::{ExclusiveType, ResourceMode, ResourceSpec};
 
 use table::{Findings, Table};
 
+use crate::Fabric;
+
+/// The key of a node file whose value is a configuration.
+const SECTION: &str = "devicePlugin";
+
+/// The keys by which a node file is known. The others are for `silkrail apply`.
+const NODE_FILE_KEYS: [&str; 3] = [SECTION, "rdmaMode", "pfs"];
+
 /// A configuration.
 #[derive(Debug, Default)]
 pub struct Config {
     /// The resources, in the order of the file: a device belongs to the first that selects it.
     pub resources: Vec<ResourceSpec>,
+    /// Where the ports of the nodes are in the fabric.
+    pub fabric: Fabric,
     /// What is invalid or has no effect.
     pub findings: Vec<Finding>,
 }
@@ -47,12 +58,24 @@ impl Config {
         if document.get("kind").and_then(Value::as_str) == Some("ConfigMap") {
             return Self::parse_config_map(&document, findings);
         }
-        Ok(Self::read(&document, findings))
+        if NODE_FILE_KEYS.iter().any(|key| document.contains_key(*key)) {
+            return Ok(Self::parse_node_file(&document, findings));
+        }
+        Ok(Self::read(Table::new("", &document), findings))
+    }
+
+    /// Parses the section of a node file; without it, there are no resources.
+    fn parse_node_file(document: &Map<String, Value>, mut findings: Findings) -> Self {
+        let mut table = Table::new("", document);
+        match table.object(SECTION, &mut findings) {
+            Some(section) => Self::read(Table::new(SECTION, section), findings),
+            None => Self { findings: findings.into_list(), ..Self::default() },
+        }
     }
 
     /// Parses the files in a ConfigMap.
     fn parse_config_map(document: &Map<String, Value>, findings: Findings) -> Result<Self, InvalidConfig> {
-        let mut config = Self { resources: Vec::new(), findings: findings.into_list() };
+        let mut config = Self { findings: findings.into_list(), ..Self::default() };
         let data = document.get("data").and_then(Value::as_object).ok_or(InvalidConfig::Shape)?;
         for (key, text) in data {
             let invalid = |error| InvalidConfig::Data { key: key.clone(), error: Box::new(error) };
@@ -61,24 +84,25 @@ impl Config {
                 .findings
                 .extend(part.findings.into_iter().map(|finding| finding.below(&format!("data[{key:?}]"))));
             config.resources.extend(part.resources);
+            config.fabric.add(part.fabric);
         }
         Ok(config)
     }
 
-    fn read(document: &Map<String, Value>, mut findings: Findings) -> Self {
+    fn read(mut table: Table<'_>, mut findings: Findings) -> Self {
         let mut resources = Vec::new();
-        let mut table = Table::new("", document);
         for resource in table.tables("resourceList", &mut findings) {
             resources.extend(exclusive::read(resource, &mut findings));
         }
         for resource in table.tables("configList", &mut findings) {
             resources.extend(shared::read(resource, &mut findings));
         }
+        let fabric = fabric::read(&mut table, &mut findings);
         // Devices are found by events of the kernel, not by an interval.
         table.ignore("periodicUpdateInterval");
         table.end(&mut findings);
         refuse_duplicates(&mut resources, &mut findings);
-        Self { resources, findings: findings.into_list() }
+        Self { resources, fabric, findings: findings.into_list() }
     }
 }
 

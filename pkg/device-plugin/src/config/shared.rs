@@ -75,6 +75,7 @@ fn selector(table: &mut Table<'_>, findings: &mut Findings) -> Selector {
         pci_addresses: table.list("pciAddresses", findings),
         rdma_devices: table.list("rdmaDevices", findings),
         numa_nodes: table.list("numaNodes", findings),
+        rails: table.list("rails", findings),
         is_rdma: true,
         ..Selector::default()
     }

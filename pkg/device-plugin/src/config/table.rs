@@ -34,6 +34,11 @@ impl Findings {
         self.add(path, what, true);
     }
 
+    /// Adds a finding about a key that has no effect.
+    pub(super) fn ignored(&mut self, path: &str, what: String) {
+        self.add(path, what, false);
+    }
+
     fn add(&mut self, path: &str, what: String, is_refused: bool) {
         let line = self.lines.get(path).copied();
         self.list.push(Finding { line, path: path.to_owned(), what, is_refused });
@@ -168,7 +173,7 @@ impl<'a> Table<'a> {
             if !self.read.iter().any(|read| read.eq_ignore_ascii_case(key)) {
                 let known: Vec<_> = self.read.iter().copied().collect();
                 let what = format!("unknown key, expected one of {}", known.join(", "));
-                findings.add(&join(&self.path, key), what, false);
+                findings.ignored(&join(&self.path, key), what);
             }
         }
         !self.is_invalid
@@ -191,7 +196,8 @@ impl<'a> Table<'a> {
         None
     }
 
-    fn take(&mut self, key: &'static str) -> Option<(String, &'a Value)> {
+    /// Returns a value with its path.
+    pub(super) fn take(&mut self, key: &'static str) -> Option<(String, &'a Value)> {
         self.read.insert(key);
         self.find(key).map(|(name, value)| (join(&self.path, name), value))
     }

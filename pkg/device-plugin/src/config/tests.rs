@@ -189,3 +189,34 @@ fn other_files_are_refused() {
         assert!(error.starts_with(expected), "{text:?}: {error}");
     }
 }
+
+#[test]
+fn a_node_file_has_a_section_and_the_rails_of_its_pfs() {
+    let resource = "{resourceName: vf, selectors: {rails: [0, 2], isRdma: true}}";
+    let text = format!(
+        "rdmaMode: exclusive\npfs: []\ndevicePlugin:\n  rails: {{ens1f0np0: 0, '0000:AF:00.0': 2}}\n  trafficClass: 106\n  \
+         resourceList: [{resource}]\n"
+    );
+    let config = Config::parse(&text).unwrap();
+    assert_eq!(config.findings, []);
+    assert_eq!(config.resources[0].selectors[0].rails, [0, 2]);
+    let rails = [("0000:af:00.0".to_owned(), 2), ("ens1f0np0".to_owned(), 0)];
+    assert_eq!(config.fabric, Fabric { rails: rails.into(), traffic_class: Some(106) });
+    assert_eq!(config.resources[0].path, "devicePlugin.resourceList[0]");
+    for without in ["rdmaMode: shared", "pfs: []", "devicePlugin:"] {
+        let config = Config::parse(without).unwrap();
+        assert_eq!((config.resources.len(), config.findings), (0, vec![]), "{without}");
+    }
+    let wrong = "pfs: []\ndevicePlugin:\n  rails: {p0: x}\n  trafficClass: 256\n  resourceLists: []\n";
+    let expected = [
+        "line 3: devicePlugin.rails.p0: expected a number from 0 to 4294967295, found \"x\" (ignored)",
+        "line 4: devicePlugin.trafficClass: expected a number from 0 to 255, found 256 (ignored)",
+        "line 5: devicePlugin.resourceLists: unknown key, expected one of configList, periodicUpdateInterval, rails, \
+         resourceList, trafficClass (ignored)",
+    ];
+    assert_eq!(findings(wrong), expected);
+    assert_eq!(
+        findings("devicePlugin: []"),
+        ["line 1: devicePlugin: expected a mapping, found [] (the resource is not used)"]
+    );
+}

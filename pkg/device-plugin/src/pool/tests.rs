@@ -3,13 +3,16 @@
 use std::fs;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+use identifiers::Attachment;
 use kubelet_api::deviceplugin::DeviceSpec;
 use kubelet_plugin::{KubeletCheckpoint, KubeletDirectory};
+use podmap::{AttachMode, Entry, PodMap, PodRef};
 use prost::Message;
 use serde_json::json;
+use sysfs::Sysfs;
 
 use super::*;
-use crate::{Config, DeviceUse, PortState, device::fixture::vf};
+use crate::{Config, DeviceUse, Fabric, PortState, device::fixture::vf};
 
 struct Card {
     root: tempfile::TempDir,
@@ -49,15 +52,25 @@ impl Card {
         fs::remove_dir_all(self.function(index)).unwrap();
     }
 
+    fn reader(&self) -> NodeReader {
+        NodeReader {
+            sysfs: Sysfs::at(self.root.path().join("sys")),
+            pod_map: PodMap::below(self.root.path()),
+            kubelet: KubeletDirectory(self.root.path().join("kubelet")),
+            fabric: Fabric::default(),
+        }
+    }
+
     fn pool(&self, file: &str) -> ResourcePool {
         let config = Config::parse(file).unwrap();
         assert_eq!(config.findings, []);
         let options = PoolOptions {
-            sysfs: Sysfs::at(self.root.path().join("sys")),
+            node: self.reader(),
             has_management: false,
             policy: PfPolicy::Spread,
             hold: Duration::from_secs(5),
             pod_files: None,
+            device_info: DeviceInfoDirectory::create(self.root.path().join("dp")),
         };
         ResourcePool::new(config.resources.into_iter().next().unwrap(), options)
     }
@@ -305,4 +318,62 @@ fn an_id_that_the_kubelet_refuses_is_left_out() {
     let long = NodeDevice { id: "m".repeat(64), ..vf("p0", 0) };
     pool.update(Instant::now(), &[long, vf("p0", 1)], &NodeState::default());
     assert_eq!(facts(&pool).len(), 1);
+}
+
+/// Notes that a pod has been allocated devices, and that its network has one.
+fn attach(node: &NodeReader, allocated: &[&str], network: &str, mode: AttachMode) {
+    let entries: Vec<_> = allocated
+        .iter()
+        .map(|id| json!({"PodUID": "uid", "ContainerName": id, "ResourceName": "a.io/vf", "DeviceIDs": {"0": [id]}}))
+        .collect();
+    fs::create_dir_all(&node.kubelet.0).unwrap();
+    let checkpoint = json!({"Data": {"PodDeviceEntries": entries}}).to_string();
+    fs::write(node.kubelet.0.join("kubelet_internal_checkpoint"), checkpoint).unwrap();
+    let attachment = Attachment { container_id: "sandbox".parse().unwrap(), ifname: "net1".parse().unwrap() };
+    let mut entry = Entry::new("sriov", attachment.clone());
+    entry.boot_id = bootid::current().unwrap().into();
+    let (namespace, name) = ("default".into(), "train".into());
+    entry.pod = Some(PodRef { namespace, name, uid: Some("uid".into()) });
+    entry.network.name = "rail0".into();
+    entry.rdma.mode = mode;
+    entry.rdma.pci = Some(network.parse().unwrap());
+    node.pod_map.write(&attachment, &entry).unwrap();
+}
+
+#[test]
+fn the_network_of_a_pod_has_a_device_that_was_allocated_to_it() {
+    let card = Card::new(3);
+    let pool = card.pool(EXCLUSIVE);
+    let devices: Vec<_> = (0..2).map(|index| vf("p0", index)).collect();
+    let [first, second, other] = [0, 1, 2].map(|index| vf("p0", index).id);
+    pool.update(Instant::now(), &devices, &NodeState::default());
+    let check = |allocated: &[&str], network: &str, mode| {
+        attach(&card.reader(), allocated, network, mode);
+        pool.check(&texts(&[&first])).err().map(|error| error.to_string())
+    };
+    let mode = AttachMode::Exclusive;
+    assert_eq!(check(&[&first], &first, mode), None);
+    let wrong = check(&[&first], &second, mode).unwrap();
+    let expected = format!(
+        "a.io/vf: pod default/train was allocated {first}, but its interface net1 (network rail0) has {second}"
+    );
+    assert!(wrong.starts_with(&expected), "{wrong}");
+    assert_eq!(check(&[&first, &second], &second, mode), None, "of another container of the pod");
+    assert_eq!(check(&[&first], &other, mode), None, "a device of no resource");
+    assert_eq!(check(&[&first], &second, AttachMode::Shared), None, "a network on a device that pods share");
+    assert_eq!(check(&[], &second, mode), None, "of a pod that is gone");
+}
+
+#[test]
+fn multus_finds_the_facts_of_an_allocated_device() {
+    let card = Card::new(1);
+    let pool = card.pool(EXCLUSIVE);
+    pool.update(Instant::now(), &[vf("p0", 0)], &NodeState::default());
+    let file = card.root.path().join("dp/a.io-vf-0000:af:00.2-device.json");
+    assert!(!file.exists());
+    pool.allocate(&[vf("p0", 0).id]).unwrap();
+    let written: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert_eq!(written["pci"]["rdma-device"], "mlx5_2");
+    pool.end();
+    assert!(!file.exists());
 }

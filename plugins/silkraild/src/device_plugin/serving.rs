@@ -8,8 +8,8 @@ use std::{
 };
 
 use device_plugin::{
-    NodeReader, NodeReading, PodFiles, PoolOptions, ResourceDevices, ResourcePool, ResourceSpec,
-    health::HealthChange, preferred::PfPolicy,
+    DeviceInfoDirectory, Fabric, NodeReader, NodeReading, PodFiles, PoolOptions, ResourceDevices,
+    ResourcePool, ResourceSpec, health::HealthChange, preferred::PfPolicy,
 };
 use exporter::{ResourceHealth, ResourceHealthStore, UnhealthyDevice};
 use kubelet_plugin::{KubeletDirectory, ServeError, serve};
@@ -77,6 +77,7 @@ impl Serving {
     /// If the changes of the node cannot be watched.
     pub(super) fn new(
         resources: Vec<ResourceSpec>,
+        fabric: Fabric,
         options: DevicePluginOptions,
         has_ended: watch::Receiver<bool>,
     ) -> io::Result<Self> {
@@ -84,13 +85,15 @@ impl Serving {
             sysfs: Sysfs::at(options.root.join("sys")),
             pod_map: PodMap::below(&options.state_dir),
             kubelet: KubeletDirectory(options.kubelet),
+            fabric,
         };
         let settings = PoolOptions {
-            sysfs: node.sysfs.clone(),
+            node: node.clone(),
             has_management: options.has_management,
             policy: options.policy,
             hold: options.hold,
             pod_files: PodFiles::create(node.clone(), options.root, options.state_dir.join("pod-files")),
+            device_info: DeviceInfoDirectory::create(DeviceInfoDirectory::DEFAULT.into()),
         };
         let pool = |spec| Arc::new(ResourcePool::new(spec, settings.clone()));
         let pools = resources.into_iter().map(pool).collect();
@@ -116,6 +119,7 @@ impl Serving {
         }
         // Without a valid resource nothing is served.
         let _ = has_ended.wait_for(|has_ended| *has_ended).await;
+        self.pools.iter().for_each(|pool| pool.end());
         Ok(())
     }
 
