@@ -13,6 +13,7 @@ mod registration;
 mod resource;
 mod serve;
 mod service;
+mod watchers;
 
 pub use checkpoint::{CheckpointError, KubeletCheckpoint};
 pub use directory_watch::DirectoryWatch;

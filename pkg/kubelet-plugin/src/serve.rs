@@ -16,7 +16,7 @@ use tracing::{info, warn};
 
 use crate::{
     Resource, directory_watch::DirectoryWatch, local_authority::LocalAuthority, registration::register,
-    service::ResourceService,
+    service::ResourceService, watchers::Watchers,
 };
 
 /// The directory of device plugins, `/var/lib/kubelet/device-plugins`.
@@ -39,6 +39,10 @@ pub enum ServeError {
 /// The delays between attempts to register.
 const FIRST_DELAY: Duration = Duration::from_millis(20);
 const LONGEST_DELAY: Duration = Duration::from_secs(5);
+
+/// How long a kubelet that is registered with may not watch the devices, such as after it lost the connection: it does not
+/// connect again by itself.
+const LONGEST_IDLE_TIME: Duration = Duration::from_secs(5);
 
 impl KubeletDirectory {
     fn kubelet(&self) -> PathBuf {
@@ -94,6 +98,7 @@ struct Session<'a> {
     server: Option<RunningServer>,
     /// The socket of the kubelet that knows the resource.
     registered: Option<FileId>,
+    watchers: Watchers,
     delay: Duration,
     is_waiting_reported: bool,
 }
@@ -116,6 +121,7 @@ impl<'a> Session<'a> {
             ends,
             server: None,
             registered: None,
+            watchers: Watchers::new(),
             delay: FIRST_DELAY,
             is_waiting_reported: false,
         }
@@ -137,12 +143,13 @@ impl<'a> Session<'a> {
         if self.server.is_none() {
             return Ok(Some(FIRST_DELAY));
         }
-        if self.registered == Some(kubelet) {
+        if self.registered == Some(kubelet) && self.watchers.idle() < LONGEST_IDLE_TIME {
             return Ok(None);
         }
         match register(&self.directory.kubelet(), &*self.resource).await {
             Ok(()) => {
                 info!(resource = self.resource.name(), "registered with the kubelet");
+                self.watchers.expect();
                 (self.registered, self.delay, self.is_waiting_reported) = (Some(kubelet), FIRST_DELAY, false);
                 Ok(None)
             }
@@ -194,7 +201,8 @@ impl<'a> Session<'a> {
         }
         let listener = UnixListener::bind(path)?;
         let socket = file_id(path).ok_or(io::ErrorKind::NotFound)?;
-        let service = ResourceService::new(Arc::clone(&self.resource), self.ends.clone());
+        let service =
+            ResourceService::new(Arc::clone(&self.resource), self.ends.clone(), self.watchers.clone());
         let name = self.resource.name();
         let mut ends = self.ends.clone();
         let task = tokio::spawn(async move {

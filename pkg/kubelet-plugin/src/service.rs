@@ -12,7 +12,7 @@ use tokio_stream::{Stream, StreamExt, wrappers::WatchStream};
 use tonic::{Request, Response, Status};
 use tracing::{info, warn};
 
-use crate::{Resource, ResourceError};
+use crate::{Resource, ResourceError, watchers::Watchers};
 
 /// The options that the kubelet is told.
 pub(crate) const OPTIONS: DevicePluginOptions =
@@ -23,11 +23,12 @@ pub(crate) struct ResourceService {
     resource: Arc<dyn Resource>,
     /// Becomes true when the streams must end.
     ends: watch::Receiver<bool>,
+    watchers: Watchers,
 }
 
 impl ResourceService {
-    pub(crate) fn new(resource: Arc<dyn Resource>, ends: watch::Receiver<bool>) -> Self {
-        Self { resource, ends }
+    pub(crate) fn new(resource: Arc<dyn Resource>, ends: watch::Receiver<bool>, watchers: Watchers) -> Self {
+        Self { resource, ends, watchers }
     }
 
     /// Calls the resource on a thread that may block.
@@ -65,8 +66,11 @@ impl DevicePlugin for ResourceService {
         let lists = WatchStream::new(self.resource.devices()).map(Some);
         let ends = WatchStream::new(self.ends.clone()).filter(|has_ended| *has_ended).map(|_| None);
         let lists = lists.merge(ends).map_while(|list| list);
-        let answers =
-            lists.map(|list| Ok(ListAndWatchResponse { devices: list.iter().map(Into::into).collect() }));
+        let watcher = self.watchers.add();
+        let answers = lists.map(move |list| {
+            let _is_watched = &watcher;
+            Ok(ListAndWatchResponse { devices: list.iter().map(Into::into).collect() })
+        });
         Ok(Response::new(Box::pin(answers)))
     }
 

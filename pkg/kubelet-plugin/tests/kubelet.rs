@@ -172,6 +172,24 @@ async fn a_restarted_kubelet_gets_the_resource_at_once() {
 }
 
 #[tokio::test]
+async fn a_kubelet_that_no_longer_watches_gets_the_resource_again() {
+    let directory = directory();
+    let mut kubelet = Kubelet::start(directory.path(), 0);
+    let plugin = Plugin::start(directory.path());
+    let endpoint = kubelet.registration().await.endpoint;
+    for _ in 0..2 {
+        let mut client = kubelet.plugin(&endpoint).await;
+        let mut lists = client.list_and_watch(Empty {}).await.unwrap().into_inner();
+        lists.message().await.unwrap();
+        tokio::time::sleep(6 * SECOND).await;
+        assert!(!kubelet.has_registration(), "it watches");
+        drop((client, lists));
+        kubelet.registration().await;
+    }
+    plugin.end().await;
+}
+
+#[tokio::test]
 async fn a_kubelet_that_is_not_there_is_waited_for() {
     let root = directory();
     let directory = root.path().join("kubelet/device-plugins");
