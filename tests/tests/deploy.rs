@@ -147,7 +147,8 @@ fn the_device_plugin_reads_its_resources_and_gets_no_capability() {
         let volume = array(&pod["volumes"]).iter().find(|volume| volume["name"] == mount["name"]).unwrap();
         (volume["hostPath"]["path"].clone(), mount["readOnly"] == true)
     };
-    let writable = ["/var/lib/kubelet/device-plugins", "/run/silkrail/pod-files"];
+    let writable =
+        ["/var/lib/kubelet/device-plugins", "/run/silkrail/pod-files", "/run/k8s.cni.cncf.io/devinfo/dp"];
     for path in writable {
         assert_eq!(host(path), (json!(path), false));
     }

@@ -44,7 +44,7 @@ pub use pod_files::PodFiles;
 pub use pool::{PoolOptions, ResourcePool};
 pub use report::{DeviceReport, ExcludedDevice, NodeReport};
 pub use resource_devices::{Exclusion, ResourceDevices};
-pub use resource_files::{ResourceFileError, ResourceFiles};
+pub use resource_files::{FileFinding, ResourceFileError, ResourceFiles};
 pub use resource_name::{InvalidResourceName, ResourceName};
 pub use selector::{Mismatch, Selector};
 pub use vf_selection::{InvalidVfSelection, VfSelection};

@@ -30,6 +30,8 @@ pub struct DeviceReport {
     pub rdma_devices: Vec<String>,
     /// Its NUMA node.
     pub numa_node: Option<u32>,
+    /// The rail of its port in the fabric.
+    pub rail: Option<u32>,
     /// Why it is unhealthy; `None` if it is healthy, or is about to be: the device plugin waits for the hold time.
     pub unhealthy: Option<String>,
     /// Who has it, if it is not in the node's network namespace.
@@ -87,6 +89,7 @@ impl DeviceReport {
             links: device.links.iter().map(ToString::to_string).collect(),
             rdma_devices: device.rdma.clone(),
             numa_node: device.numa_node,
+            rail: device.rail,
             unhealthy: health::reason(device, spec, state).map(|reason| reason.to_string()),
             holder: state.device_use.holder(device).map(|holder| holder.to_string()),
             allocated_to: allocated_to.collect(),

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fmt, fs, io,
     path::{Path, PathBuf},
 };
 
@@ -36,8 +36,23 @@ pub struct ResourceFiles {
     pub resources: Vec<ResourceSpec>,
     /// Where the ports of the nodes are in the fabric. What the first file says is used.
     pub fabric: Fabric,
-    /// What is invalid, with its file: the other resources are used.
-    pub findings: Vec<String>,
+    /// What is invalid: the other resources are used.
+    pub findings: Vec<FileFinding>,
+}
+
+/// What is invalid in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileFinding {
+    /// The file.
+    pub file: PathBuf,
+    /// What is wrong, and what is expected, with line and key.
+    pub what: String,
+}
+
+impl fmt::Display for FileFinding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file.display(), self.what)
+    }
 }
 
 impl ResourceFiles {
@@ -50,19 +65,19 @@ impl ResourceFiles {
         let mut paths = BTreeMap::new();
         for file in files {
             let config = read(file)?;
-            let file = file.display();
             read_files.fabric.add(config.fabric);
-            read_files.findings.extend(config.findings.iter().map(|finding| format!("{file}: {finding}")));
+            let finding = |what: String| FileFinding { file: file.clone(), what };
+            read_files.findings.extend(config.findings.iter().map(|it| finding(it.to_string())));
             for resource in config.resources {
                 let (name, at) = (resource.name.clone(), resource.path.clone());
                 match paths.get(&name) {
                     None => {
-                        paths.insert(name, format!("{file}: {at}"));
+                        paths.insert(name, format!("{}: {at}", file.display()));
                         read_files.resources.push(resource);
                     }
-                    Some(first) => read_files.findings.push(format!(
-                        "{file}: {at}: the resource {name} is already at {first} (the resource is not used)"
-                    )),
+                    Some(first) => read_files.findings.push(finding(format!(
+                        "{at}: the resource {name} is already at {first} (the resource is not used)"
+                    ))),
                 }
             }
         }
@@ -107,7 +122,7 @@ mod tests {
             paths[2].display(),
             paths[0].display()
         );
-        assert_eq!(read.findings, [expected]);
+        assert_eq!(read.findings.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
     }
 
     #[test]

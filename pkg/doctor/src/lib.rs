@@ -20,7 +20,10 @@ mod host_root;
 mod known;
 mod rules;
 
-pub use facts::{DesiredState, DesiredVfs, DoctorOptions, NodeFacts, StaleResource};
+pub use facts::{
+    DesiredState, DesiredVfs, DoctorOptions, InvalidResource, NodeFacts, OfferedResource, ResourceFacts,
+    StaleResource, UnhealthyDevice,
+};
 pub use finding::{DoctorReport, Finding, FindingId, Severity, SeverityCounts};
 pub use known::Known;
 pub use rules::{examine, ids};

@@ -6,7 +6,7 @@ use identifiers::{LinkName, PciAddress};
 use inventory::{Inventory, Pf};
 use rdma::NetnsMode;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{GuidFile, InvalidNodeFile, serde_errors};
 
@@ -22,6 +22,9 @@ pub struct NodeFile {
     pub pfs: Vec<PfSpec>,
     /// A file of GUIDs, for PFs with `guid: file`.
     pub guid_file: Option<PathBuf>,
+    /// The devices for the kubelet, which are read by silkraild.
+    #[serde(default)]
+    pub device_plugin: Option<Map<String, Value>>,
     /// The content of that file; the caller reads it.
     #[serde(skip)]
     pub guids: GuidFile,

@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use device_plugin::ResourceFiles;
 use identifiers::PciAddress;
 use inventory::NodePaths;
 use provision::{
@@ -84,6 +85,7 @@ A node file:
       vfs: 4
       vf: {guid: stable}                   # or keep, or file: from guidFile
   # guidFile: /etc/sriov-operator/infiniband/guids
+  # devicePlugin: {…}                      # for silkraild --device-plugin: conf/silkraild-device-plugin/README.md
 
 Exit status:
   0   the node is as described by the file
@@ -105,6 +107,9 @@ impl ApplyArgs {
         })?;
         let mut file = NodeFile::parse(&String::from_utf8_lossy(&text))
             .map_err(|source| CommandError::NodeFile { path: path.clone(), source })?;
+        if file.device_plugin.is_some() {
+            report_resources(path)?;
+        }
         if let Some(path) = &file.guid_file {
             file.guids = guids(path)?;
         }
@@ -116,6 +121,13 @@ impl ApplyArgs {
         };
         self.how.apply(root, &file, Some(ReadyMarker::hash(&text)), out).map_err(named)
     }
+}
+
+/// Reports what silkraild will ignore in its section of a node file.
+fn report_resources(path: &Path) -> Result<(), CommandError> {
+    let ResourceFiles { findings, .. } = ResourceFiles::read(&[path.to_owned()])?;
+    findings.iter().for_each(|finding| eprintln!("silkrail: {finding}"));
+    Ok(())
 }
 
 fn guids(path: &Path) -> Result<GuidFile, CommandError> {

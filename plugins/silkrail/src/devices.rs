@@ -13,7 +13,7 @@ use sysfs::Sysfs;
 
 use crate::{
     exit::{CommandError, CommandExit},
-    json, table,
+    json, resource_files, table,
 };
 
 const HEAD: [&str; 9] =
@@ -24,7 +24,9 @@ const HEAD: [&str; 9] =
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DevicesArgs {
     /// File with the resources, the one of `silkraild --device-plugin`; can be repeated
-    #[arg(long = "file", default_value = "/etc/silkrail/resources.yaml", value_name = "FILE")]
+    ///
+    /// Default: $SILKRAILD_DEVICE_PLUGIN, else /etc/silkrail/resources.yaml and devicePlugin in /etc/silkrail/node.yaml.
+    #[arg(long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Also list the devices that no resource selects, with the reasons
     #[arg(long)]
@@ -56,7 +58,11 @@ Exit status:
 
 impl DevicesArgs {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
-        let ResourceFiles { resources, fabric, findings } = ResourceFiles::read(&self.files)?;
+        let files = if self.files.is_empty() { resource_files::of_node(root) } else { self.files.clone() };
+        if files.is_empty() {
+            return Err(CommandError::NoResourceFile);
+        }
+        let ResourceFiles { resources, fabric, findings } = ResourceFiles::read(&files)?;
         let reader = NodeReader {
             sysfs: Sysfs::at(root.join("sys")),
             pod_map: PodMap::below(&self.state_dir),
@@ -64,7 +70,8 @@ impl DevicesArgs {
             fabric,
         };
         let node = reader.read()?;
-        findings.iter().chain(&node.warnings).for_each(|warning| eprintln!("silkrail: {warning}"));
+        findings.iter().for_each(|finding| eprintln!("silkrail: {finding}"));
+        node.warnings.iter().for_each(|warning| eprintln!("silkrail: {warning}"));
         let report = NodeReport::new(&resources, &node);
         if self.json {
             json::print(&report, out)?
@@ -140,6 +147,7 @@ mod tests {
             links: vec!["p0v0".into()],
             rdma_devices: vec!["mlx5_2".into()],
             numa_node: Some(1),
+            rail: None,
             unhealthy: None,
             holder: None,
             allocated_to: Vec::new(),

@@ -87,6 +87,7 @@ impl DoctorArgs {
             plugin_names: PLUGINS.iter().map(|(name, _)| *name).collect(),
             leftovers: other_commands::stale_resources(root, &self.state_dir),
             wanted: other_commands::desired_state(root, &self.state_dir),
+            resources: other_commands::resources(root, &self.state_dir),
         };
         let facts = NodeFacts::read(&doctor_options);
         let mut report = ::doctor::examine(&facts);

@@ -53,6 +53,11 @@ pub(crate) enum CommandError {
     PodMap(#[from] podmap::Error),
     #[error("{0}; expected the file of `silkraild --device-plugin` (--file)")]
     ResourceFile(#[from] device_plugin::ResourceFileError),
+    #[error(
+        "this node offers no devices to the kubelet: there is neither /etc/silkrail/resources.yaml nor devicePlugin in \
+         /etc/silkrail/node.yaml; specify another file with --file"
+    )]
+    NoResourceFile,
     #[error(transparent)]
     Devices(#[from] device_plugin::NodeReadError),
     #[error(transparent)]
@@ -160,6 +165,7 @@ impl CommandError {
             Self::Rdma(_)
             | Self::PodMap(_)
             | Self::ResourceFile(_)
+            | Self::NoResourceFile
             | Self::Devices(_)
             | Self::CannotJudge(_)
             | Self::Gc(_)

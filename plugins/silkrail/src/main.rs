@@ -17,6 +17,7 @@ mod man;
 mod mode;
 mod pods;
 mod recover;
+mod resource_files;
 mod state_dir_warning;
 mod table;
 mod tune;

@@ -10,6 +10,7 @@ fn options(root: &Path) -> DoctorOptions {
         plugin_names: vec!["macvlan"],
         leftovers: Ok(Vec::new()),
         wanted: Ok(None),
+        resources: Ok(crate::ResourceFacts::default()),
     }
 }
 

@@ -39,6 +39,47 @@ pub struct DoctorOptions {
     pub leftovers: Result<Vec<StaleResource>, String>,
     /// The contents of the node file, `None` without a node file, or the reason why they are unknown.
     pub wanted: Result<Option<DesiredState>, String>,
+    /// The resources that silkraild offers to the kubelet, or the reason why they are unknown.
+    pub resources: Result<ResourceFacts, String>,
+}
+
+/// The resources that silkraild offers to the kubelet.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceFacts {
+    /// The resources of the files.
+    pub offered: Vec<OfferedResource>,
+    /// What is invalid in the files.
+    pub invalid: Vec<InvalidResource>,
+}
+
+/// A resource of the kubelet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OfferedResource {
+    /// Its name.
+    pub name: String,
+    /// The number of healthy devices.
+    pub healthy: usize,
+    /// The others.
+    pub unhealthy: Vec<UnhealthyDevice>,
+}
+
+/// A device that the kubelet cannot give to a pod.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UnhealthyDevice {
+    /// Its ID.
+    pub id: String,
+    /// The reason that silkraild tells.
+    pub reason: String,
+}
+
+/// Something that is invalid in a file with resources.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct InvalidResource {
+    /// The file.
+    pub file: String,
+    /// What is wrong, with line and key.
+    pub what: String,
 }
 
 /// A resource that an attachment left behind: its pod is gone, and no DEL released it.
@@ -101,6 +142,7 @@ pub struct NodeFacts {
     pub(crate) pod_map: pod_map::PodMapFacts,
     pub(crate) leftovers: Vec<StaleResource>,
     pub(crate) wanted: Option<DesiredState>,
+    pub(crate) resources: ResourceFacts,
     pub(crate) unexamined: Vec<Unexamined>,
 }
 
@@ -121,6 +163,10 @@ impl NodeFacts {
             tree.note_unexamined("the node file", why);
             None
         });
+        let resources = options.resources.clone().unwrap_or_else(|why| {
+            tree.note_unexamined("the devices for the kubelet", why);
+            ResourceFacts::default()
+        });
         Self {
             mode: mode::ModeFacts::read(&tree, &kernel, netlink.mode.take()),
             devices: devices::read(&tree, &functions, &netlink),
@@ -131,6 +177,7 @@ impl NodeFacts {
             kubelet: kubelet::KubeletFacts::read(&tree),
             pod_map: pod_map::PodMapFacts::read(&tree, &options.state_dir),
             wanted,
+            resources,
             look,
             kernel,
             functions,

@@ -18,6 +18,7 @@ mod pcie;
 mod pod_map;
 mod pools;
 mod ports;
+mod resources;
 mod security;
 #[cfg(test)]
 mod testing;
@@ -32,7 +33,7 @@ struct RuleGroup {
     rule: fn(&NodeFacts, &mut Vec<Finding>),
 }
 
-const SUBJECTS: [RuleGroup; 21] = [
+const SUBJECTS: [RuleGroup; 22] = [
     RuleGroup { ids: modules::IDS, rule: modules::examine },
     RuleGroup { ids: mode::IDS, rule: mode::examine },
     RuleGroup { ids: ports::IDS, rule: ports::examine },
@@ -49,6 +50,7 @@ const SUBJECTS: [RuleGroup; 21] = [
     RuleGroup { ids: leftovers::IDS, rule: leftovers::examine },
     RuleGroup { ids: pod_map::IDS, rule: pod_map::examine },
     RuleGroup { ids: kubelet::IDS, rule: kubelet::examine },
+    RuleGroup { ids: resources::IDS, rule: resources::examine },
     RuleGroup { ids: lossless::IDS, rule: lossless::examine },
     RuleGroup { ids: iommu::IDS, rule: iommu::examine },
     RuleGroup { ids: numa::IDS, rule: numa::examine },

@@ -1,15 +1,26 @@
-//! Input of the doctor that other commands provide: stale resources (`gc`) and the node file (`apply`).
+//! Input of the doctor that other commands provide: stale resources (`gc`), the node file (`apply`) and the devices for the kubelet
+//! (`devices`).
 
 use std::{fs, io, path::Path};
 
-use ::doctor::{DesiredState, DesiredVfs, StaleResource};
+use ::doctor::{
+    DesiredState, DesiredVfs, InvalidResource, OfferedResource, ResourceFacts, StaleResource, UnhealthyDevice,
+};
+use device_plugin::{NodeReader, NodeReport, ResourceFiles};
 use inventory::{Inventory, NodePaths};
+use kubelet_plugin::KubeletDirectory;
+use podmap::PodMap;
 use provision::NodeFile;
 use state::StateDir;
+use sysfs::Sysfs;
 
-use crate::gc;
+use crate::{
+    gc,
+    resource_files::{self, below},
+};
 
 const NODE_FILE: &str = "/etc/silkrail/node.yaml";
+const KUBELET: &str = "/var/lib/kubelet/device-plugins";
 
 /// Returns the findings of `silkrail gc`.
 pub(super) fn stale_resources(root: &Path, state_dir: &Path) -> Result<Vec<StaleResource>, String> {
@@ -45,6 +56,38 @@ pub(super) fn desired_state(root: &Path, state_dir: &Path) -> Result<Option<Desi
     Ok(Some(wanted))
 }
 
-fn below(root: &Path, path: &Path) -> std::path::PathBuf {
-    root.join(path.strip_prefix("/").unwrap_or(path))
+/// Returns the resources that silkraild offers, with its verdicts on their devices; none if it offers no devices.
+pub(super) fn resources(root: &Path, state_dir: &Path) -> Result<ResourceFacts, String> {
+    let files = resource_files::of_node(root);
+    if files.is_empty() {
+        return Ok(ResourceFacts::default());
+    }
+    let ResourceFiles { resources, fabric, findings } =
+        ResourceFiles::read(&files).map_err(|error| error.to_string())?;
+    let reader = NodeReader {
+        sysfs: Sysfs::at(root.join("sys")),
+        pod_map: PodMap::below(&below(root, state_dir)),
+        kubelet: KubeletDirectory(below(root, Path::new(KUBELET))),
+        fabric,
+    };
+    let report = NodeReport::new(&resources, &reader.read().map_err(|error| error.to_string())?);
+    let offered = resources.iter().map(|resource| {
+        let name = resource.name.to_string();
+        let own = report.devices.iter().filter(|device| device.resource == name);
+        let (mut healthy, mut unhealthy) = (0, Vec::new());
+        for device in own {
+            match &device.unhealthy {
+                None => healthy += 1,
+                Some(reason) => {
+                    unhealthy.push(UnhealthyDevice { id: device.id.clone(), reason: reason.clone() })
+                }
+            }
+        }
+        OfferedResource { name, healthy, unhealthy }
+    });
+    let invalid = |finding: device_plugin::FileFinding| InvalidResource {
+        file: finding.file.display().to_string(),
+        what: finding.what,
+    };
+    Ok(ResourceFacts { offered: offered.collect(), invalid: findings.into_iter().map(invalid).collect() })
 }
