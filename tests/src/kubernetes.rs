@@ -30,6 +30,8 @@ impl Kubernetes {
     pub fn here() -> Self {
         let directory = env::var_os("KUBE_DIR").expect("these tests need a node: run hack/test kube");
         let node = Self { directory: directory.into() };
+        node.kubectl(&["delete", "namespace", "silkrail", "--ignore-not-found"]);
+        node.kubectl(&["delete", "daemonsets", "--all"]);
         node.delete_pods();
         node
     }
@@ -70,6 +72,19 @@ impl Kubernetes {
         (number("capacity"), number("allocatable"))
     }
 
+    /// Returns an object with a patch, as kustomize merges them: the kustomize of this version's kubectl has no components.
+    ///
+    /// # Panics
+    /// If they cannot be merged.
+    pub fn merged(&self, object: &Value, patch: &Value) -> Value {
+        let file = self.directory.join("object.json");
+        fs::write(&file, object.to_string()).unwrap();
+        let (file, patch) = (file.to_str().unwrap(), patch.to_string());
+        let args =
+            ["patch", "--local", "--filename", file, "--type=strategic", "--output=json", "--patch", &patch];
+        serde_json::from_str(&self.kubectl(&args)).unwrap()
+    }
+
     /// Waits until the node has this capacity of a resource, and this much of it is allocatable.
     ///
     /// # Panics
@@ -94,6 +109,36 @@ impl Kubernetes {
         };
         let why = || format!("{}\n{}", self.kubectl(&["describe", "pods"]), self.log("kubelet"));
         wait(&format!("{number} pods run"), running, why);
+    }
+
+    /// Waits until a pod was refused by the kubelet, and returns why.
+    ///
+    /// # Panics
+    /// If it was not within the timeout.
+    pub fn wait_for_refusal(&self, pod: &str) -> String {
+        let refused = || self.get("pod", pod)["status"]["phase"] == "Failed";
+        wait("the pod is refused", refused, || self.log("kubelet"));
+        self.get("pod", pod)["status"]["message"].as_str().unwrap().to_owned()
+    }
+
+    /// Waits until the container of a pod cannot be created, and returns why.
+    ///
+    /// # Panics
+    /// If it can, or the kubelet does not try within the timeout.
+    pub fn wait_for_container_error(&self, pod: &str) -> String {
+        let waiting = || self.get("pod", pod)["status"]["containerStatuses"][0]["state"]["waiting"].clone();
+        let failed = || waiting()["reason"].as_str().is_some_and(|reason| reason != "ContainerCreating");
+        wait("the container cannot be created", failed, || self.log("kubelet"));
+        waiting()["message"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Waits until the scheduler has assigned a pod to the node.
+    ///
+    /// # Panics
+    /// If it has not within the timeout.
+    pub fn wait_for_assignment(&self, pod: &str) {
+        let assigned = || self.get("pod", pod)["spec"]["nodeName"].is_string();
+        wait("the pod is assigned", assigned, || self.log("scheduler"));
     }
 
     /// Returns the pods of the default namespace.

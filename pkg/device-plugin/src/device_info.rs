@@ -13,8 +13,8 @@ use crate::{NodeDevice, ResourceSpec};
 pub struct DeviceInfoDirectory(PathBuf);
 
 impl DeviceInfoDirectory {
-    /// Where Multus reads the files, as `/var/run/…`.
-    pub const DEFAULT: &str = "/run/k8s.cni.cncf.io/devinfo/dp";
+    /// Where Multus reads the files, as `/var/run/…`, below the root directory of the node.
+    pub const DEFAULT: &str = "run/k8s.cni.cncf.io/devinfo/dp";
 
     /// Creates the directory; `None` with a warning if files cannot be written there.
     pub fn create(path: PathBuf) -> Option<Self> {
@@ -30,7 +30,7 @@ impl DeviceInfoDirectory {
     }
 
     /// Writes the files of devices that are allocated.
-    pub(crate) fn write(&self, spec: &ResourceSpec, devices: &[NodeDevice]) {
+    pub(crate) fn write<'a>(&self, spec: &ResourceSpec, devices: impl IntoIterator<Item = &'a NodeDevice>) {
         for device in devices {
             let Some(content) = content(device, spec) else { continue };
             if let Err(error) =

@@ -1,6 +1,6 @@
 //! Reads the devices of the node, and who uses them.
 
-use std::io;
+use std::{collections::BTreeSet, io};
 
 use kubelet_plugin::{KubeletCheckpoint, KubeletDirectory};
 use podmap::PodMap;
@@ -65,8 +65,9 @@ impl NodeReader {
                 Err(error) => warnings.push(error.to_string()),
             }
         }
+        // A kubelet with another directory has allocated devices that are not known here.
         let checkpoint = match KubeletCheckpoint::read(&self.kubelet) {
-            Ok(checkpoint) => Some(checkpoint),
+            Ok(checkpoint) => self.kubelet.is_used().then_some(checkpoint),
             Err(error) => {
                 warnings.push(error.to_string());
                 None
@@ -75,6 +76,7 @@ impl NodeReader {
         let state = NodeState {
             gpus: devices.gpus.clone(),
             device_use: DeviceUse::new(&entries, bootid::current()?, checkpoint),
+            exclusive_devices: BTreeSet::new(),
             is_rdma_exclusive: is_rdma_exclusive(),
         };
         Ok(NodeReading { devices, state, warnings })

@@ -11,7 +11,7 @@ use std::{
 };
 
 use kubelet_api::deviceplugin::{ContainerAllocateResponse, Mount};
-use pod_rdma::{PodDirectory, PodRdma, PodReader, WriteError};
+use pod_rdma::{PodDirectory, PodRdma, PodRdmaDevice, PodReader, WriteError};
 use tracing::{info, warn};
 
 use crate::{
@@ -47,8 +47,6 @@ enum PodFilesError<'a> {
     Use(&'a PodUseError),
     #[error(transparent)]
     Read(#[from] pod_rdma::ReadError),
-    #[error("the rail is unknown: {0}")]
-    Rail(#[from] sysfs::Error),
     #[error(transparent)]
     Write(#[from] WriteError),
 }
@@ -124,7 +122,7 @@ impl PodFiles {
             }
             thread::sleep(GID_INTERVAL);
         };
-        self.add_fabric(&mut pod)?;
+        self.add_fabric(&mut pod);
         for directory in self.directories(spec, ids) {
             directory.write(&pod, &nodes)?;
         }
@@ -132,14 +130,23 @@ impl PodFiles {
     }
 
     /// Adds the rails and the traffic class.
-    fn add_fabric(&self, pod: &mut PodRdma) -> Result<(), sysfs::Error> {
+    fn add_fabric(&self, pod: &mut PodRdma) {
         for device in &mut pod.devices {
-            let id = device.function.as_ref().map_or_else(|| device.name.clone(), ToString::to_string);
-            let found = NodeDevices::find(&self.node.sysfs, &id)?;
-            device.rail = found.and_then(|found| self.node.fabric.rail(&found));
+            device.rail = self.rail(device).unwrap_or_else(|error| {
+                warn!(pod = pod.pod.name, device = device.name, "its rail is unknown: {error}");
+                None
+            });
             device.traffic_class = self.node.fabric.traffic_class.filter(|_| device.is_roce());
         }
-        Ok(())
+    }
+
+    fn rail(&self, device: &PodRdmaDevice) -> Result<Option<u32>, sysfs::Error> {
+        let fabric = &self.node.fabric;
+        if fabric.rails.is_empty() {
+            return Ok(None);
+        }
+        let id = device.function.as_ref().map_or_else(|| device.name.clone(), ToString::to_string);
+        Ok(NodeDevices::find(&self.node.sysfs, &id)?.and_then(|found| fabric.rail(&found)))
     }
 
     /// Returns the directory of each device, in the order of the IDs. An ID of the kubelet that is no file name has none.

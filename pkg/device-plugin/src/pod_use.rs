@@ -1,4 +1,5 @@
-//! Which pods have which devices: by the kubelet's checkpoint, which they were allocated; by the pod map, which their networks have.
+//! Which pods have which devices: by the kubelet's checkpoint, those that were allocated to them; by the pod map, those of their
+//! networks.
 
 use std::{collections::BTreeSet, fmt, io, path::PathBuf};
 
@@ -34,7 +35,7 @@ pub(crate) struct WrongDevice {
     network: String,
     resource: String,
     allocated: String,
-    is: String,
+    device: String,
 }
 
 impl PodUse {
@@ -77,28 +78,28 @@ impl PodUse {
         nodes.map(|node| node.host_path.into()).collect()
     }
 
-    /// Returns an interface of the pod with these devices that has another device of the resource, which the kubelet has not
-    /// allocated to that pod: its network names the device itself, or that of another resource.
+    /// Returns an interface, of the pod with these devices, whose device is offered to the kubelet and not allocated to that pod:
+    /// its network names the device itself.
     pub(crate) fn wrong_device(
         &self,
         spec: &ResourceSpec,
         ids: &[String],
-        is_of_resource: impl Fn(&str) -> bool,
+        offered: &BTreeSet<String>,
     ) -> Option<WrongDevice> {
-        let (resource, uids) = (spec.name.to_string(), self.pods_with(spec, ids));
-        self.entries.iter().filter(|entry| entry.rdma.mode != AttachMode::Shared).find_map(|entry| {
-            let uid = uid_of(entry).filter(|uid| uids.contains(uid))?;
-            let is = entry.rdma.pci?.to_string();
-            let is_wrong =
-                is_of_resource(&is) && !self.checkpoint.pods(&resource, &is).any(|owner| owner == uid);
-            let pod = entry.pod.as_ref()?;
-            is_wrong.then(|| WrongDevice {
-                pod: format!("{}/{}", pod.namespace, pod.name),
-                interface: entry.network.ifname.clone(),
-                network: entry.network.name.clone(),
-                resource: resource.clone(),
-                allocated: ids.join(", "),
-                is,
+        self.pods_with(spec, ids).into_iter().find_map(|uid| {
+            let networks = podmap::of_pod(&self.entries, uid);
+            networks.into_iter().filter(|entry| entry.rdma.mode != AttachMode::Shared).find_map(|entry| {
+                let device = entry.rdma.pci?.to_string();
+                let is_wrong = offered.contains(&device) && !self.checkpoint.is_allocated_to(uid, &device);
+                let pod = entry.pod.as_ref()?;
+                is_wrong.then(|| WrongDevice {
+                    pod: format!("{}/{}", pod.namespace, pod.name),
+                    interface: entry.network.ifname.clone(),
+                    network: entry.network.name.clone(),
+                    resource: spec.name.to_string(),
+                    allocated: ids.join(", "),
+                    device,
+                })
             })
         })
     }
@@ -116,12 +117,12 @@ fn uid_of(entry: &Entry) -> Option<&str> {
 
 impl fmt::Display for WrongDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pod, interface, network, resource, allocated, is } = self;
+        let Self { pod, interface, network, resource, allocated, device } = self;
         write!(
             f,
-            "{resource}: pod {pod} was allocated {allocated}, but its interface {interface} (network {network}) has {is}, \
-             which was not allocated to it: the annotation k8s.v1.cni.cncf.io/resourceName of the network must be {resource}, \
-             and its configuration must not contain deviceID"
+            "{resource}: pod {pod} was allocated {allocated}, but its interface {interface} (network {network}) has {device}, \
+             which was not allocated to it: remove deviceID from the configuration of the network, set its annotation \
+             k8s.v1.cni.cncf.io/resourceName, and delete the pod"
         )
     }
 }

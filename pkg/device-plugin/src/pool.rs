@@ -96,7 +96,19 @@ impl ResourcePool {
         changes
     }
 
-    /// Removes what only lasts as long as the resource is served.
+    /// Writes the device information files of the devices that pods have, and removes those that a killed process left behind.
+    pub fn begin(&self) {
+        let Some(directory) = self.options.device_info.as_ref().filter(|_| self.is_exclusive()) else {
+            return;
+        };
+        let (state, resource) = (self.state(), self.spec.name.to_string());
+        let is_allocated = |device: &&NodeDevice| state.node.device_use.is_allocated(&resource, &device.id);
+        let (allocated, free): (Vec<_>, Vec<_>) = state.devices.iter().partition(is_allocated);
+        directory.write(&self.spec, allocated);
+        directory.remove(&self.spec, free.iter().map(|device| &device.id));
+    }
+
+    /// Removes the device information files.
     pub fn end(&self) {
         if let Some(directory) = &self.options.device_info {
             directory.remove(&self.spec, self.state().devices.iter().map(|device| &device.id));
@@ -254,8 +266,7 @@ impl ResourcePool {
         if !self.is_exclusive() {
             return Ok(());
         }
-        let own: BTreeSet<_> = self.state().devices.iter().map(|device| device.id.clone()).collect();
-        let wrong = pods.wrong_device(&self.spec, ids, |id| own.contains(id));
+        let wrong = pods.wrong_device(&self.spec, ids, &self.state().node.exclusive_devices);
         wrong.map_or(Ok(()), |wrong| Err(error(wrong)))
     }
 

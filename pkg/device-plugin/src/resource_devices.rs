@@ -1,6 +1,9 @@
 //! Which devices each resource has.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use crate::{
     DeviceUse, Mismatch, NodeDevice, NodeDevices, ResourceMode, ResourceName, ResourceSpec,
@@ -43,6 +46,13 @@ impl ResourceDevices {
             assigned.assign_device(specs, device);
         }
         assigned
+    }
+
+    /// Returns the IDs of the devices of exclusive resources.
+    pub fn exclusive(&self, specs: &[ResourceSpec]) -> BTreeSet<String> {
+        let exclusive = specs.iter().filter(|spec| matches!(spec.mode, ResourceMode::Exclusive(_)));
+        let devices = exclusive.filter_map(|spec| self.devices.get(&spec.name)).flatten();
+        devices.map(|device| device.id.clone()).collect()
     }
 
     /// Leaves devices with the resource that has had them, or that the kubelet has allocated them from, although selectors do not

@@ -65,7 +65,7 @@ impl KubeletCheckpoint {
     /// # Errors
     /// [`CheckpointError`] if it cannot be read.
     pub fn read(directory: &KubeletDirectory) -> Result<Self, CheckpointError> {
-        let path = directory.0.join("kubelet_internal_checkpoint");
+        let path = directory.checkpoint();
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
@@ -95,6 +95,11 @@ impl KubeletCheckpoint {
         let pods: BTreeSet<_> =
             self.allocated(resource, id).map(|allocation| allocation.pod.as_str()).collect();
         pods.into_iter()
+    }
+
+    /// Whether a pod has a device, of any resource.
+    pub fn is_allocated_to(&self, pod: &str, id: &str) -> bool {
+        self.allocations.iter().any(|allocation| allocation.pod == pod && allocation.ids.contains(id))
     }
 
     /// Returns what the device plugin answered for each container that has a device, about all devices of the container. The

@@ -5,7 +5,7 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use kubelet_api::deviceplugin::device_plugin_server::DevicePluginServer;
@@ -45,6 +45,15 @@ const LONGEST_DELAY: Duration = Duration::from_secs(5);
 const LONGEST_IDLE_TIME: Duration = Duration::from_secs(5);
 
 impl KubeletDirectory {
+    /// Whether a kubelet uses it, or has: it has another one if its root directory is not `/var/lib/kubelet`.
+    pub fn is_used(&self) -> bool {
+        self.kubelet().exists() || self.checkpoint().exists()
+    }
+
+    pub(crate) fn checkpoint(&self) -> PathBuf {
+        self.0.join("kubelet_internal_checkpoint")
+    }
+
     fn kubelet(&self) -> PathBuf {
         self.0.join("kubelet.sock")
     }
@@ -99,6 +108,8 @@ struct Session<'a> {
     /// The socket of the kubelet that knows the resource.
     registered: Option<FileId>,
     watchers: Watchers,
+    /// The socket that the last attempt to register was made with, and when the next one is due.
+    attempt: Option<(FileId, Instant)>,
     delay: Duration,
     is_waiting_reported: bool,
 }
@@ -122,6 +133,7 @@ impl<'a> Session<'a> {
             server: None,
             registered: None,
             watchers: Watchers::new(),
+            attempt: None,
             delay: FIRST_DELAY,
             is_waiting_reported: false,
         }
@@ -146,19 +158,27 @@ impl<'a> Session<'a> {
         if self.registered == Some(kubelet) && self.watchers.idle() < LONGEST_IDLE_TIME {
             return Ok(None);
         }
+        if let Some((socket, next)) = self.attempt
+            && socket == kubelet
+            && let Some(wait) = next.checked_duration_since(Instant::now())
+        {
+            return Ok(Some(wait));
+        }
         match register(&self.directory.kubelet(), &*self.resource).await {
             Ok(()) => {
                 info!(resource = self.resource.name(), "registered with the kubelet");
                 self.watchers.expect();
                 (self.registered, self.delay, self.is_waiting_reported) = (Some(kubelet), FIRST_DELAY, false);
+                self.attempt = None;
                 Ok(None)
             }
             Err(error) => {
-                if self.delay == LONGEST_DELAY || !self.is_waiting_reported {
+                if !self.is_waiting_reported {
                     warn!(resource = self.resource.name(), %error, "not registered");
                     self.is_waiting_reported = true;
                 }
                 let delay = self.delay;
+                self.attempt = Some((kubelet, Instant::now() + delay));
                 self.delay = (delay * 2).min(LONGEST_DELAY);
                 Ok(Some(delay))
             }

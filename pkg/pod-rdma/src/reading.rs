@@ -49,17 +49,11 @@ impl PodReader {
     /// # Errors
     /// [`ReadError`].
     pub fn read(&self, uid: &str, entries: &[Entry]) -> Result<PodRdma, ReadError> {
-        let is_of_pod = |entry: &&Entry| {
-            let pod = entry.pod.as_ref();
-            pod.and_then(|pod| pod.uid.as_deref()) == Some(uid) && entry.rdma.mode != AttachMode::None
-        };
-        let mut entries: Vec<_> = entries.iter().filter(is_of_pod).collect();
-        let newest = entries.iter().max_by(|one, two| one.created_at.cmp(&two.created_at));
-        let Some((pod, sandbox)) = newest.and_then(|it| Some((it.pod.as_ref()?, &it.container.sandbox_id)))
-        else {
+        let mut entries = podmap::of_pod(entries, uid);
+        entries.retain(|entry| entry.rdma.mode != AttachMode::None);
+        let Some(pod) = entries.first().and_then(|entry| entry.pod.as_ref()) else {
             return Err(ReadError::NoEntry(uid.to_owned()));
         };
-        entries.retain(|entry| entry.container.sandbox_id == *sandbox);
         let pod =
             PodRdmaPod { namespace: pod.namespace.clone(), name: pod.name.clone(), uid: uid.to_owned() };
         let mut devices = Vec::new();

@@ -153,6 +153,17 @@ pub struct GidInfo {
     pub gid: String,
 }
 
+/// Returns the entries of a pod's newest sandbox: those of a former one remain if its DEL failed.
+pub fn of_pod<'a>(entries: &'a [Entry], uid: &str) -> Vec<&'a Entry> {
+    let is_of_pod = |entry: &&Entry| entry.pod.as_ref().and_then(|pod| pod.uid.as_deref()) == Some(uid);
+    let mut own: Vec<_> = entries.iter().filter(is_of_pod).collect();
+    let newest = own.iter().max_by(|one, two| one.created_at.cmp(&two.created_at));
+    if let Some(sandbox) = newest.map(|entry| &entry.container.sandbox_id) {
+        own.retain(|entry| entry.container.sandbox_id == *sandbox);
+    }
+    own
+}
+
 impl Entry {
     /// The version of the schema that this program writes.
     pub const SCHEMA: &'static str = "podmap/1.1";

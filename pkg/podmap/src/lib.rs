@@ -19,7 +19,9 @@ use std::{
 
 use identifiers::Attachment;
 
-pub use entry::{AttachMode, ContainerRef, Entry, EntryWriter, GidInfo, NetworkAttachment, PodRef, RdmaInfo};
+pub use entry::{
+    AttachMode, ContainerRef, Entry, EntryWriter, GidInfo, NetworkAttachment, PodRef, RdmaInfo, of_pod,
+};
 
 /// An entry of the pod map cannot be read or written.
 #[derive(Debug, thiserror::Error)]

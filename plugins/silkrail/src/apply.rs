@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use device_plugin::ResourceFiles;
+use device_plugin::Config;
 use identifiers::PciAddress;
 use inventory::NodePaths;
 use provision::{
@@ -108,7 +108,7 @@ impl ApplyArgs {
         let mut file = NodeFile::parse(&String::from_utf8_lossy(&text))
             .map_err(|source| CommandError::NodeFile { path: path.clone(), source })?;
         if file.device_plugin.is_some() {
-            report_resources(path)?;
+            report_resources(path, &String::from_utf8_lossy(&text));
         }
         if let Some(path) = &file.guid_file {
             file.guids = guids(path)?;
@@ -123,11 +123,14 @@ impl ApplyArgs {
     }
 }
 
-/// Reports what silkraild will ignore in its section of a node file.
-fn report_resources(path: &Path) -> Result<(), CommandError> {
-    let ResourceFiles { findings, .. } = ResourceFiles::read(&[path.to_owned()])?;
-    findings.iter().for_each(|finding| eprintln!("silkrail: {finding}"));
-    Ok(())
+/// Reports what silkraild will ignore in its section of a node file. It does not concern the PFs.
+fn report_resources(path: &Path, text: &str) {
+    match Config::parse(text) {
+        Ok(config) => {
+            config.findings.iter().for_each(|finding| eprintln!("silkrail: {}: {finding}", path.display()));
+        }
+        Err(error) => eprintln!("silkrail: {}: {error}", path.display()),
+    }
 }
 
 fn guids(path: &Path) -> Result<GuidFile, CommandError> {

@@ -25,7 +25,7 @@ const HEAD: [&str; 9] =
 pub(crate) struct DevicesArgs {
     /// File with the resources, the one of `silkraild --device-plugin`; can be repeated
     ///
-    /// Default: $SILKRAILD_DEVICE_PLUGIN, else /etc/silkrail/resources.yaml and devicePlugin in /etc/silkrail/node.yaml.
+    /// Default: $SILKRAILD_DEVICE_PLUGIN, else /etc/silkrail/resources.yaml, else devicePlugin in /etc/silkrail/node.yaml.
     #[arg(long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Also list the devices that no resource selects, with the reasons
@@ -58,10 +58,11 @@ Exit status:
 
 impl DevicesArgs {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
-        let files = if self.files.is_empty() { resource_files::of_node(root) } else { self.files.clone() };
-        if files.is_empty() {
-            return Err(CommandError::NoResourceFile);
-        }
+        let files = match (&self.files[..], resource_files::of_node(root)) {
+            ([], Some(file)) => vec![file],
+            ([], None) => return Err(CommandError::NoResourceFile),
+            (files, _) => files.to_owned(),
+        };
         let ResourceFiles { resources, fabric, findings } = ResourceFiles::read(&files)?;
         let reader = NodeReader {
             sysfs: Sysfs::at(root.join("sys")),

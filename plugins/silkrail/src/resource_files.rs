@@ -1,23 +1,30 @@
-//! The files with the resources for the kubelet, as silkraild on this node has them.
+//! The file with the resources for the kubelet, as silkraild on this node has it.
 
 use std::{
-    env,
+    env, fs,
     path::{Path, PathBuf},
 };
+
+use device_plugin::Config;
 
 /// The variable of `silkraild --device-plugin`, which is set in the container of silkraild.
 const VARIABLE: &str = "SILKRAILD_DEVICE_PLUGIN";
 
-/// Where the files are on a node, unless silkraild was told other ones.
+/// Where the file is on a node, unless silkraild was told another one.
 const FILES: [&str; 2] = ["/etc/silkrail/resources.yaml", "/etc/silkrail/node.yaml"];
 
-/// Returns the files of this node that exist; none if it offers no devices.
-pub(crate) fn of_node(root: &Path) -> Vec<PathBuf> {
+/// Returns the file of this node: the first that exists and, if it is a node file, has resources; `None` if the node offers no
+/// devices.
+pub(crate) fn of_node(root: &Path) -> Option<PathBuf> {
     if let Some(file) = env::var_os(VARIABLE) {
-        return vec![file.into()];
+        return Some(file.into());
     }
-    let files = FILES.iter().map(|file| below(root, Path::new(file)));
-    files.filter(|file| file.exists()).collect()
+    let mut files = FILES.iter().map(|file| below(root, Path::new(file)));
+    files.find(|file| {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        let is_node_file = file.ends_with("node.yaml");
+        !text.is_empty() && (!is_node_file || Config::parse(&text).is_ok_and(|config| !config.is_empty()))
+    })
 }
 
 /// Returns a path of a node whose root directory is `root`.

@@ -78,8 +78,8 @@ pub(crate) struct SilkraildCli {
     /// Interval between writes of that file, in seconds
     #[arg(long = "output.interval", default_value = "15", value_name = "SECONDS", value_parser = seconds)]
     pub(crate) interval: Duration,
-    /// Offer devices to the kubelet as resources, as this file of sriov-network-device-plugin or
-    /// k8s-rdma-shared-dev-plugin says; can be repeated
+    /// Offer devices to the kubelet as resources, as this file says: that of sriov-network-device-plugin or
+    /// k8s-rdma-shared-dev-plugin, or a node file with devicePlugin; can be repeated
     #[arg(long = "device-plugin", env = "SILKRAILD_DEVICE_PLUGIN", value_name = "FILE")]
     pub(crate) device_plugin: Vec<PathBuf>,
     /// Directory of the kubelet's device plugins, if its root directory is not /var/lib/kubelet

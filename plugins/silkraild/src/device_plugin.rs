@@ -51,6 +51,9 @@ impl DevicePlugin {
         }
         let ResourceFiles { resources, fabric, findings } = ResourceFiles::read(files)?;
         findings.iter().for_each(|finding| warn!("{finding}"));
+        if resources.is_empty() {
+            warn!(?files, "there is no valid resource: nothing is offered to the kubelet");
+        }
         let (ends, has_ended) = watch::channel(false);
         let (sender, failure) = oneshot::channel();
         let serving =

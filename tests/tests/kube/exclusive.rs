@@ -4,6 +4,9 @@ use std::{
     collections::BTreeSet,
     env, fs,
     path::{Path, PathBuf},
+    process::Command,
+    thread,
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -156,6 +159,72 @@ fn a_pod_without_privileges_uses_its_vf_and_is_told_what_it_has() {
     node.kubernetes.delete_pods();
     let vfs: Vec<_> = node.machine.vfs().into_iter().map(|vf| vf.rdma).collect();
     assert!(vfs.iter().all(|rdma| !rdma.is_empty()), "{vfs:?}");
+    assert_eq!(state_files(), [""; 0]);
+}
+
+#[test]
+fn a_network_that_names_a_vf_itself_does_not_start_with_that_of_another_pod() {
+    let node = ExclusiveNode::new();
+    node.has(14, 14);
+    let vfs = node.machine.vfs();
+    let names_vf = |vf: &str| {
+        let mut network = network();
+        network["metadata"] = json!({"name": "rails"});
+        let mut chain: Value = serde_json::from_str(network["spec"]["config"].as_str().unwrap()).unwrap();
+        chain["plugins"][0]["deviceID"] = vf.into();
+        chain["plugins"][1]["deviceID"] = vf.into();
+        network["spec"]["config"] = chain.to_string().into();
+        network
+    };
+    node.kubernetes.kubectl(&["delete", "network-attachment-definition", "rails"]);
+    // The kubelet prefers another VF, at the latest for the second pod.
+    apply(&node.kubernetes, &[names_vf(&vfs[5].pci), pod_with_vf("train-0")]);
+    let error = node.kubernetes.wait_for_container_error("train-0");
+    let expected =
+        format!("but its interface net1 (network rails) has {}, which was not allocated to it", vfs[5].pci);
+    assert!(
+        error.contains("pod default/train-0 was allocated 0000:") && error.contains(&expected),
+        "{error}"
+    );
+    node.kubernetes.delete_pods();
+    node.kubernetes.kubectl(&["delete", "network-attachment-definition", "rails"]);
+    assert_eq!(state_files(), [""; 0]);
+}
+
+/// The kubelet cannot admit the pod whose device is allocated while the daemon is killed; nothing else is lost.
+#[test]
+fn a_daemon_that_is_killed_in_allocate_loses_no_device() {
+    let mut node = ExclusiveNode::new();
+    node.has(14, 14);
+    let signal = |signal: &str| {
+        let pid = node.daemon.pid().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    };
+    // Allocate waits for a device that another network namespace still has, which the daemon cannot have told the kubelet.
+    signal("-STOP");
+    node.machine.node.run_ip("netns add former");
+    for vf in node.machine.vfs() {
+        node.machine.node.run_ip(&format!("link set {} netns former", vf.link));
+    }
+    apply(&node.kubernetes, &[pod_with_vf("train-0")]);
+    node.kubernetes.wait_for_assignment("train-0");
+    signal("-CONT");
+    thread::sleep(Duration::from_secs(2));
+    signal("-KILL");
+    let refusal = node.kubernetes.wait_for_refusal("train-0");
+    assert!(
+        refusal.contains("Allocate failed due to rpc error") && !refusal.contains("still has"),
+        "{refusal}"
+    );
+    node.machine.node.run_ip("netns delete former");
+    drop(node.daemon);
+    node.daemon = start(&node.file);
+    node.has(14, 14);
+    node.kubernetes.delete_pods();
+    apply(&node.kubernetes, &[pod_with_vf("train-1")]);
+    node.kubernetes.wait_for_pods(1);
+    node.vf_of("train-1");
+    node.kubernetes.delete_pods();
     assert_eq!(state_files(), [""; 0]);
 }
 

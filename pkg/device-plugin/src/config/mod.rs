@@ -67,10 +67,20 @@ impl Config {
     /// Parses the section of a node file; without it, there are no resources.
     fn parse_node_file(document: &Map<String, Value>, mut findings: Findings) -> Self {
         let mut table = Table::new("", document);
+        for key in ["resourceList", "configList"] {
+            if table.has(key) {
+                findings.ignored(key, format!("expected below {SECTION}, as the file is a node file"));
+            }
+        }
         match table.object(SECTION, &mut findings) {
             Some(section) => Self::read(Table::new(SECTION, section), findings),
             None => Self { findings: findings.into_list(), ..Self::default() },
         }
+    }
+
+    /// Whether it neither has resources nor should have.
+    pub fn is_empty(&self) -> bool {
+        self.resources.is_empty() && self.findings.is_empty()
     }
 
     /// Parses the files in a ConfigMap.

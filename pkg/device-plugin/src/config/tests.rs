@@ -203,6 +203,10 @@ fn a_node_file_has_a_section_and_the_rails_of_its_pfs() {
     let rails = [("0000:af:00.0".to_owned(), 2), ("ens1f0np0".to_owned(), 0)];
     assert_eq!(config.fabric, Fabric { rails: rails.into(), traffic_class: Some(106) });
     assert_eq!(config.resources[0].path, "devicePlugin.resourceList[0]");
+    assert_eq!(
+        findings("pfs: []\nresourceList: []"),
+        ["line 2: resourceList: expected below devicePlugin, as the file is a node file (ignored)"]
+    );
     for without in ["rdmaMode: shared", "pfs: []", "devicePlugin:"] {
         let config = Config::parse(without).unwrap();
         assert_eq!((config.resources.len(), config.findings), (0, vec![]), "{without}");

@@ -47,17 +47,22 @@ pub struct DoctorOptions {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceFacts {
-    /// The resources of the files.
+    /// The resources of the file.
     pub offered: Vec<OfferedResource>,
-    /// What is invalid in the files.
+    /// What is invalid in the file.
     pub invalid: Vec<InvalidResource>,
+    /// What could not be read.
+    pub unknown: Vec<String>,
 }
 
 /// A resource of the kubelet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct OfferedResource {
     /// Its name.
     pub name: String,
+    /// Whether silkraild serves it.
+    pub is_served: bool,
     /// The number of healthy devices.
     pub healthy: usize,
     /// The others.
@@ -167,6 +172,7 @@ impl NodeFacts {
             tree.note_unexamined("the devices for the kubelet", why);
             ResourceFacts::default()
         });
+        resources.unknown.iter().for_each(|why| tree.note_unexamined("the devices for the kubelet", why));
         Self {
             mode: mode::ModeFacts::read(&tree, &kernel, netlink.mode.take()),
             devices: devices::read(&tree, &functions, &netlink),

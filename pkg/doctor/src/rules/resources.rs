@@ -1,17 +1,23 @@
 //! The devices that silkraild offers to the kubelet.
 
-use crate::{Finding, FindingId, NodeFacts};
+use std::collections::BTreeMap;
+
+use crate::{Finding, FindingId, NodeFacts, OfferedResource};
 
 const INVALID: FindingId = FindingId::new(
     "resource-file-invalid",
-    "A file with resources for the kubelet has an invalid key or value",
+    "The file with resources for the kubelet has an invalid key or value",
+);
+const NOT_SERVED: FindingId = FindingId::new(
+    "resource-not-served",
+    "A resource for the kubelet is configured, and silkraild does not serve it",
 );
 const NO_DEVICE: FindingId =
     FindingId::new("resource-without-device", "A resource for the kubelet has no device on this node");
 const UNHEALTHY: FindingId =
     FindingId::new("resource-device-unhealthy", "The kubelet cannot give a device of a resource to a pod");
 
-pub(super) const IDS: &[FindingId] = &[INVALID, NO_DEVICE, UNHEALTHY];
+pub(super) const IDS: &[FindingId] = &[INVALID, NOT_SERVED, NO_DEVICE, UNHEALTHY];
 
 pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     for invalid in &facts.resources.invalid {
@@ -19,28 +25,40 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         found.push(finding.because(&invalid.what).fix("correct the file, and restart silkraild"));
     }
     for resource in &facts.resources.offered {
-        let name = &resource.name;
-        if resource.unhealthy.is_empty() && resource.healthy == 0 {
-            let finding =
-                NO_DEVICE.info(name, "no device of this node matches the selectors of the resource");
+        if !resource.is_served {
+            let finding = NOT_SERVED.warning(&resource.name, "silkraild does not serve the resource");
             found.push(
                 finding
-                    .fix("if there should be one: silkrail devices --all shows the keys that do not match"),
+                    .fix("run silkraild with --device-plugin and the file, or remove the resource from it"),
             );
+        } else if resource.unhealthy.is_empty() && resource.healthy == 0 {
+            let finding = NO_DEVICE
+                .info(&resource.name, "no device of this node matches the selectors of the resource");
+            let fix = "if there should be one: silkrail devices --all shows the keys that do not match";
+            found.push(finding.fix(fix));
+        } else {
+            examine_health(resource, found);
         }
-        for device in &resource.unhealthy {
-            // The reason is the one that silkraild tells the kubelet's users.
-            let summary = format!("device of {name} is unhealthy: {}", device.reason);
-            let finding = match resource.healthy {
-                0 => UNHEALTHY
-                    .error(&device.id, summary)
-                    .because(format!("{name} has no healthy device: no pod gets it")),
-                healthy => UNHEALTHY
-                    .warning(&device.id, summary)
-                    .because(format!("{name} has {healthy} healthy devices")),
-            };
-            found.push(finding.fix("remove the cause; silkrail devices shows when the device is healthy"));
-        }
+    }
+}
+
+/// One finding for each reason: all VFs of a PF have the same port. The reason is the one that silkraild logs.
+fn examine_health(resource: &OfferedResource, found: &mut Vec<Finding>) {
+    let name = &resource.name;
+    let mut devices: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for device in &resource.unhealthy {
+        devices.entry(&device.reason).or_default().push(device.id.as_str());
+    }
+    for (reason, devices) in devices {
+        let summary = format!("{} of its devices cannot be given to pods: {reason}", devices.len());
+        let finding = match resource.healthy {
+            0 => UNHEALTHY
+                .error(name, summary)
+                .because("the resource has no healthy device: pods do not get it"),
+            healthy => UNHEALTHY.warning(name, summary).because(format!("healthy devices: {healthy}")),
+        };
+        let finding = finding.because(format!("unhealthy: {}", devices.join(", ")));
+        found.push(finding.fix("remove the cause; silkrail devices shows when the devices are healthy"));
     }
 }
 
@@ -49,32 +67,43 @@ mod tests {
     use super::super::testing::{findings, with};
     use crate::{InvalidResource, OfferedResource, ResourceFacts, Severity, UnhealthyDevice};
 
-    fn offered(healthy: usize, unhealthy: &[&str]) -> ResourceFacts {
-        let device =
-            |id: &&str| UnhealthyDevice { id: (*id).into(), reason: "the port of p0 is down".into() };
+    fn offered(healthy: usize, unhealthy: &[(&str, &str)]) -> ResourceFacts {
+        let device = |&(id, reason): &(&str, &str)| UnhealthyDevice { id: id.into(), reason: reason.into() };
         let unhealthy = unhealthy.iter().map(device).collect();
-        ResourceFacts {
-            offered: vec![OfferedResource { name: "a.io/vf".into(), healthy, unhealthy }],
-            invalid: vec![],
-        }
+        let resource = OfferedResource { name: "a.io/vf".into(), is_served: true, healthy, unhealthy };
+        ResourceFacts { offered: vec![resource], ..ResourceFacts::default() }
     }
 
     #[test]
-    fn an_unhealthy_device_is_an_error_if_no_pod_gets_another_one() {
+    fn an_unhealthy_device_is_an_error_if_pods_get_no_other_one() {
         for (healthy, severity) in [(0, Severity::Error), (1, Severity::Warning)] {
-            let report = findings(|facts| facts.resources = offered(healthy, &["0000:af:00.2"]));
-            let [finding] = &report[..] else { panic!("{report:?}") };
-            assert_eq!((finding.severity, finding.object.as_str()), (severity, "0000:af:00.2"));
-            assert_eq!(finding.summary, "device of a.io/vf is unhealthy: the port of p0 is down");
+            let devices = [
+                ("a", "the port of p0 is down"),
+                ("b", "it has no RDMA device"),
+                ("c", "the port of p0 is down"),
+            ];
+            let found = findings(|facts| facts.resources = offered(healthy, &devices));
+            let [rdma, port] = &found[..] else { panic!("{found:?}") };
+            assert_eq!((port.severity, port.object.as_str()), (severity, "a.io/vf"));
+            assert_eq!(port.summary, "2 of its devices cannot be given to pods: the port of p0 is down");
+            assert_eq!(port.evidence[1], "unhealthy: a, c");
+            assert_eq!(rdma.evidence[1], "unhealthy: b");
         }
     }
 
     #[test]
-    fn a_resource_without_a_device_is_info_and_an_invalid_file_an_error() {
+    fn a_resource_without_a_device_is_info_and_one_that_is_not_served_a_warning() {
         assert_eq!(with(|facts| facts.resources = offered(0, &[])), ["resource-without-device a.io/vf"]);
         assert!(with(|facts| facts.resources = offered(2, &[])).is_empty());
-        let invalid = InvalidResource { file: "/r.yaml".into(), what: "line 3: unknown key".into() };
-        let facts = ResourceFacts { invalid: vec![invalid], offered: vec![] };
+        let mut not_served = offered(0, &[("a", "it is not bound to a driver")]);
+        not_served.offered[0].is_served = false;
+        assert_eq!(with(|facts| facts.resources = not_served), ["resource-not-served a.io/vf"]);
+    }
+
+    #[test]
+    fn an_invalid_file_is_an_error_and_what_is_unknown_is_not_healthy() {
+        let invalid = vec![InvalidResource { file: "/r.yaml".into(), what: "line 3: unknown key".into() }];
+        let facts = ResourceFacts { invalid, ..ResourceFacts::default() };
         assert_eq!(with(|it| it.resources = facts), ["resource-file-invalid /r.yaml"]);
     }
 }

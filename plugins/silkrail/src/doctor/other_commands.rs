@@ -6,7 +6,7 @@ use std::{fs, io, path::Path};
 use ::doctor::{
     DesiredState, DesiredVfs, InvalidResource, OfferedResource, ResourceFacts, StaleResource, UnhealthyDevice,
 };
-use device_plugin::{NodeReader, NodeReport, ResourceFiles};
+use device_plugin::{NodeReader, NodeReport, ResourceFileError, ResourceFiles, ResourceSpec};
 use inventory::{Inventory, NodePaths};
 use kubelet_plugin::KubeletDirectory;
 use podmap::PodMap;
@@ -58,36 +58,43 @@ pub(super) fn desired_state(root: &Path, state_dir: &Path) -> Result<Option<Desi
 
 /// Returns the resources that silkraild offers, with its verdicts on their devices; none if it offers no devices.
 pub(super) fn resources(root: &Path, state_dir: &Path) -> Result<ResourceFacts, String> {
-    let files = resource_files::of_node(root);
-    if files.is_empty() {
-        return Ok(ResourceFacts::default());
-    }
-    let ResourceFiles { resources, fabric, findings } =
-        ResourceFiles::read(&files).map_err(|error| error.to_string())?;
+    let Some(file) = resource_files::of_node(root) else { return Ok(ResourceFacts::default()) };
+    let invalid = |what: String| InvalidResource { file: file.display().to_string(), what };
+    let ResourceFiles { resources, fabric, findings } = match ResourceFiles::read(std::slice::from_ref(&file))
+    {
+        Ok(files) => files,
+        Err(ResourceFileError::Invalid { error, .. }) => {
+            return Ok(ResourceFacts {
+                invalid: vec![invalid(error.to_string())],
+                ..ResourceFacts::default()
+            });
+        }
+        Err(error @ ResourceFileError::Read { .. }) => return Err(error.to_string()),
+    };
+    let kubelet = below(root, Path::new(KUBELET));
     let reader = NodeReader {
         sysfs: Sysfs::at(root.join("sys")),
         pod_map: PodMap::below(&below(root, state_dir)),
-        kubelet: KubeletDirectory(below(root, Path::new(KUBELET))),
+        kubelet: KubeletDirectory(kubelet.clone()),
         fabric,
     };
-    let report = NodeReport::new(&resources, &reader.read().map_err(|error| error.to_string())?);
-    let offered = resources.iter().map(|resource| {
+    let reading = reader.read().map_err(|error| error.to_string())?;
+    let report = NodeReport::new(&resources, &reading);
+    let offered = |resource: &ResourceSpec| {
         let name = resource.name.to_string();
-        let own = report.devices.iter().filter(|device| device.resource == name);
-        let (mut healthy, mut unhealthy) = (0, Vec::new());
-        for device in own {
-            match &device.unhealthy {
-                None => healthy += 1,
-                Some(reason) => {
-                    unhealthy.push(UnhealthyDevice { id: device.id.clone(), reason: reason.clone() })
-                }
-            }
-        }
-        OfferedResource { name, healthy, unhealthy }
-    });
-    let invalid = |finding: device_plugin::FileFinding| InvalidResource {
-        file: finding.file.display().to_string(),
-        what: finding.what,
+        let of_resource = report.devices.iter().filter(|device| device.resource == name);
+        let (unhealthy, healthy): (Vec<_>, Vec<_>) =
+            of_resource.partition(|device| device.unhealthy.is_some());
+        let unhealthy = unhealthy.into_iter().map(|device| UnhealthyDevice {
+            id: device.id.clone(),
+            reason: device.unhealthy.clone().unwrap_or_default(),
+        });
+        let is_served = kubelet.join(resource.name.socket_name()).exists();
+        OfferedResource { name, is_served, healthy: healthy.len(), unhealthy: unhealthy.collect() }
     };
-    Ok(ResourceFacts { offered: offered.collect(), invalid: findings.into_iter().map(invalid).collect() })
+    Ok(ResourceFacts {
+        offered: resources.iter().map(offered).collect(),
+        invalid: findings.into_iter().map(|finding| invalid(finding.what)).collect(),
+        unknown: reading.warnings,
+    })
 }

@@ -92,8 +92,8 @@ impl Serving {
             has_management: options.has_management,
             policy: options.policy,
             hold: options.hold,
+            device_info: DeviceInfoDirectory::create(options.root.join(DeviceInfoDirectory::DEFAULT)),
             pod_files: PodFiles::create(node.clone(), options.root, options.state_dir.join("pod-files")),
-            device_info: DeviceInfoDirectory::create(DeviceInfoDirectory::DEFAULT.into()),
         };
         let pool = |spec| Arc::new(ResourcePool::new(spec, settings.clone()));
         let pools = resources.into_iter().map(pool).collect();
@@ -106,6 +106,7 @@ impl Serving {
         // The first list that the kubelet gets is complete.
         self.refresh().await;
         self.report();
+        self.pools.iter().for_each(|pool| pool.begin());
         let mut servers = JoinSet::new();
         for pool in &self.pools {
             let (directory, pool, has_ended) =
@@ -192,13 +193,14 @@ struct Refresh {
 
 /// Reads the devices and tells the resources; `None` if they cannot be read.
 fn update(pools: &[Arc<ResourcePool>], node: &NodeReader, former: &Refresh) -> Option<Refresh> {
-    let NodeReading { devices, state, warnings } =
+    let NodeReading { devices, mut state, warnings } =
         node.read().inspect_err(|error| warn!("{error}; the former ones stay offered")).ok()?;
     // Each is logged once, as long as it persists.
     warnings.iter().filter(|it| !former.warnings.contains(it)).for_each(|warning| warn!("{warning}"));
     let specs: Vec<_> = pools.iter().map(|pool| pool.spec().clone()).collect();
     let mut assigned = ResourceDevices::assign(&specs, &devices);
     assigned.keep(&former.assigned, &devices, &state.device_use);
+    state.exclusive_devices = assigned.exclusive(&specs);
     for pool in pools {
         let own = assigned.devices.get(&pool.spec().name).map(Vec::as_slice).unwrap_or_default();
         for HealthChange { id, reason } in pool.update(Instant::now(), own, &state) {
