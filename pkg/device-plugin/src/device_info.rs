@@ -53,6 +53,11 @@ impl DeviceInfoDirectory {
         }
     }
 
+    /// Whether a device has a file.
+    pub(crate) fn has(&self, spec: &ResourceSpec, id: &str) -> bool {
+        self.file(spec, id).exists()
+    }
+
     fn file(&self, spec: &ResourceSpec, id: &str) -> PathBuf {
         self.0.join(format!("{}-{id}-device.json", spec.name.to_string().replace('/', "-")))
     }

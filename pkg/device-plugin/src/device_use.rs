@@ -67,6 +67,11 @@ impl DeviceUse {
         (!is_allocated_to_it).then_some(holder)
     }
 
+    /// Whether the allocations of the kubelet are known.
+    pub fn is_known(&self) -> bool {
+        self.checkpoint.is_some()
+    }
+
     /// Whether the kubelet has allocated a device of a resource.
     pub fn is_allocated(&self, resource: &str, id: &str) -> bool {
         self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.pods(resource, id).next().is_some())

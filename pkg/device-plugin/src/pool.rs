@@ -96,16 +96,22 @@ impl ResourcePool {
         changes
     }
 
-    /// Writes the device information files of the devices that pods have, and removes those that a killed process left behind.
+    /// Writes the device information files of the devices that pods have, unless a killed process has left them, and removes the
+    /// others that it has left.
     pub fn begin(&self) {
         let Some(directory) = self.options.device_info.as_ref().filter(|_| self.is_exclusive()) else {
             return;
         };
         let (state, resource) = (self.state(), self.spec.name.to_string());
+        if !state.node.device_use.is_known() {
+            return;
+        }
         let is_allocated = |device: &&NodeDevice| state.node.device_use.is_allocated(&resource, &device.id);
         let (allocated, free): (Vec<_>, Vec<_>) = state.devices.iter().partition(is_allocated);
-        directory.write(&self.spec, allocated);
         directory.remove(&self.spec, free.iter().map(|device| &device.id));
+        // The RDMA device of a pod is not known here, but in the file that Allocate wrote.
+        directory
+            .write(&self.spec, allocated.into_iter().filter(|device| !directory.has(&self.spec, &device.id)));
     }
 
     /// Removes the device information files.

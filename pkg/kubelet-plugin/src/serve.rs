@@ -111,7 +111,8 @@ struct Session<'a> {
     /// The socket that the last attempt to register was made with, and when the next one is due.
     attempt: Option<(FileId, Instant)>,
     delay: Duration,
-    is_waiting_reported: bool,
+    /// What was logged last, unless it has passed.
+    reported: Option<String>,
 }
 
 /// A server with its socket.
@@ -135,7 +136,7 @@ impl<'a> Session<'a> {
             watchers: Watchers::new(),
             attempt: None,
             delay: FIRST_DELAY,
-            is_waiting_reported: false,
+            reported: None,
         }
     }
 
@@ -147,7 +148,10 @@ impl<'a> Session<'a> {
     async fn advance(&mut self) -> Result<Option<Duration>, ServeError> {
         let Some(kubelet) = file_id(&self.directory.kubelet()) else {
             self.registered = None;
-            self.report_waiting();
+            self.report(&format!(
+                "waiting for the kubelet: {} does not exist",
+                self.directory.kubelet().display()
+            ));
             return Ok(None);
         };
         // The kubelet deletes the sockets before it creates its own.
@@ -164,19 +168,23 @@ impl<'a> Session<'a> {
         {
             return Ok(Some(wait));
         }
+        if self.attempt.is_some_and(|(socket, _)| socket != kubelet) {
+            self.delay = FIRST_DELAY;
+        }
         match register(&self.directory.kubelet(), &*self.resource).await {
             Ok(()) => {
-                info!(resource = self.resource.name(), "registered with the kubelet");
+                if self.registered == Some(kubelet) {
+                    self.report("the kubelet did not watch the devices: registered again");
+                } else {
+                    info!(resource = self.resource.name(), "registered with the kubelet");
+                    self.reported = None;
+                }
                 self.watchers.expect();
-                (self.registered, self.delay, self.is_waiting_reported) = (Some(kubelet), FIRST_DELAY, false);
-                self.attempt = None;
+                (self.registered, self.attempt, self.delay) = (Some(kubelet), None, FIRST_DELAY);
                 Ok(None)
             }
             Err(error) => {
-                if !self.is_waiting_reported {
-                    warn!(resource = self.resource.name(), %error, "not registered");
-                    self.is_waiting_reported = true;
-                }
+                self.report(&format!("not registered: {error}"));
                 let delay = self.delay;
                 self.attempt = Some((kubelet, Instant::now() + delay));
                 self.delay = (delay * 2).min(LONGEST_DELAY);
@@ -185,11 +193,11 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn report_waiting(&mut self) {
-        if !self.is_waiting_reported {
-            let path = self.directory.kubelet();
-            info!(resource = self.resource.name(), path = %path.display(), "waiting for the kubelet");
-            self.is_waiting_reported = true;
+    /// Logs what has changed, and not that it still is so.
+    fn report(&mut self, what: &str) {
+        if self.reported.as_deref() != Some(what) {
+            warn!(resource = self.resource.name(), "{what}");
+            self.reported = Some(what.to_owned());
         }
     }
 
@@ -204,7 +212,7 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         self.stop();
-        self.registered = None;
+        (self.registered, self.attempt) = (None, None);
         self.server = match self.start(&path) {
             // The kubelet has just deleted the socket or its directory.
             Err(source) if source.kind() == io::ErrorKind::NotFound => None,

@@ -21,9 +21,10 @@ pub(crate) fn of_node(root: &Path) -> Option<PathBuf> {
     }
     let mut files = FILES.iter().map(|file| below(root, Path::new(file)));
     files.find(|file| {
-        let text = fs::read_to_string(file).unwrap_or_default();
-        let is_node_file = file.ends_with("node.yaml");
-        !text.is_empty() && (!is_node_file || Config::parse(&text).is_ok_and(|config| !config.is_empty()))
+        let has_resources =
+            || fs::read_to_string(file).is_ok_and(|text| Config::parse(&text).is_ok_and(|it| !it.is_empty()));
+        // A file of its own is used even if it is invalid, which is then reported.
+        file.exists() && (!file.ends_with("node.yaml") || has_resources())
     })
 }
 

@@ -177,7 +177,7 @@ fn a_network_that_names_a_vf_itself_does_not_start_with_that_of_another_pod() {
         network
     };
     node.kubernetes.kubectl(&["delete", "network-attachment-definition", "rails"]);
-    // The kubelet prefers another VF, at the latest for the second pod.
+    // Of equal VFs the device plugin prefers the first.
     apply(&node.kubernetes, &[names_vf(&vfs[5].pci), pod_with_vf("train-0")]);
     let error = node.kubernetes.wait_for_container_error("train-0");
     let expected =
@@ -208,6 +208,8 @@ fn a_daemon_that_is_killed_in_allocate_loses_no_device() {
     }
     apply(&node.kubernetes, &[pod_with_vf("train-0")]);
     node.kubernetes.wait_for_assignment("train-0");
+    // Meanwhile the kubelet asks for a device, of those that were healthy.
+    thread::sleep(Duration::from_secs(3));
     signal("-CONT");
     thread::sleep(Duration::from_secs(2));
     signal("-KILL");

@@ -391,17 +391,23 @@ fn multus_finds_the_facts_of_a_device_that_a_pod_has() {
     let ids = [0, 1].map(|index| vf("p0", index).id);
     let files = ids.clone().map(|id| card.root.path().join(format!("dp/a.io-vf-{id}-device.json")));
     let exist = || files.each_ref().map(|file| file.exists());
+    let update = |checkpoint| {
+        let device_use = DeviceUse::new(&[], "boot", checkpoint);
+        let node = NodeState { device_use, ..NodeState::default() };
+        pool.update(Instant::now(), &[vf("p0", 0), vf("p0", 1)], &node);
+        pool.begin();
+    };
     // A process that was killed had allocated both, and the pod of the second has ended.
-    files.iter().for_each(|file| fs::write(file, "{}").unwrap());
+    let left = json!({"type": "pci", "version": "1.1.0", "pci": {"rdma-device": "mlx5_7"}}).to_string();
+    files.iter().for_each(|file| fs::write(file, &left).unwrap());
+    update(None);
+    assert_eq!(exist(), [true, true], "the kubelet's checkpoint cannot be read");
     allocate_to_pod(&card.reader(), &[("a.io/vf", &ids[0])]);
     let checkpoint = KubeletCheckpoint::read(&card.reader().kubelet).unwrap();
-    let device_use = DeviceUse::new(&[], "boot", Some(checkpoint));
-    pool.update(
-        Instant::now(),
-        &[vf("p0", 0), vf("p0", 1)],
-        &NodeState { device_use, ..NodeState::default() },
-    );
-    pool.begin();
+    update(Some(checkpoint.clone()));
+    assert_eq!((exist(), fs::read_to_string(&files[0]).unwrap()), ([true, false], left));
+    fs::remove_file(&files[0]).unwrap();
+    update(Some(checkpoint));
     assert_eq!(exist(), [true, false]);
     pool.allocate(&[ids[1].clone()]).unwrap();
     for file in &files {

@@ -61,8 +61,8 @@ pub struct ResourceFacts {
 pub struct OfferedResource {
     /// Its name.
     pub name: String,
-    /// Whether silkraild serves it.
-    pub is_served: bool,
+    /// Whether silkraild serves it; `None` if there is no kubelet.
+    pub is_served: Option<bool>,
     /// The number of healthy devices.
     pub healthy: usize,
     /// The others.

@@ -25,7 +25,7 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         found.push(finding.because(&invalid.what).fix("correct the file, and restart silkraild"));
     }
     for resource in &facts.resources.offered {
-        if !resource.is_served {
+        if resource.is_served == Some(false) {
             let finding = NOT_SERVED.warning(&resource.name, "silkraild does not serve the resource");
             found.push(
                 finding
@@ -70,7 +70,7 @@ mod tests {
     fn offered(healthy: usize, unhealthy: &[(&str, &str)]) -> ResourceFacts {
         let device = |&(id, reason): &(&str, &str)| UnhealthyDevice { id: id.into(), reason: reason.into() };
         let unhealthy = unhealthy.iter().map(device).collect();
-        let resource = OfferedResource { name: "a.io/vf".into(), is_served: true, healthy, unhealthy };
+        let resource = OfferedResource { name: "a.io/vf".into(), is_served: Some(true), healthy, unhealthy };
         ResourceFacts { offered: vec![resource], ..ResourceFacts::default() }
     }
 
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(with(|facts| facts.resources = offered(0, &[])), ["resource-without-device a.io/vf"]);
         assert!(with(|facts| facts.resources = offered(2, &[])).is_empty());
         let mut not_served = offered(0, &[("a", "it is not bound to a driver")]);
-        not_served.offered[0].is_served = false;
+        not_served.offered[0].is_served = Some(false);
         assert_eq!(with(|facts| facts.resources = not_served), ["resource-not-served a.io/vf"]);
     }
 

@@ -1,7 +1,7 @@
 //! Input of the doctor that other commands provide: stale resources (`gc`), the node file (`apply`) and the devices for the kubelet
 //! (`devices`).
 
-use std::{fs, io, path::Path};
+use std::{fs, io, os::unix::net::UnixStream, path::Path};
 
 use ::doctor::{
     DesiredState, DesiredVfs, InvalidResource, OfferedResource, ResourceFacts, StaleResource, UnhealthyDevice,
@@ -80,6 +80,8 @@ pub(super) fn resources(root: &Path, state_dir: &Path) -> Result<ResourceFacts, 
     };
     let reading = reader.read().map_err(|error| error.to_string())?;
     let report = NodeReport::new(&resources, &reading);
+    // Without the kubelet, or with another directory of it, there is nothing to serve here.
+    let is_kubelet_there = UnixStream::connect(kubelet.join("kubelet.sock")).is_ok();
     let offered = |resource: &ResourceSpec| {
         let name = resource.name.to_string();
         let of_resource = report.devices.iter().filter(|device| device.resource == name);
@@ -89,7 +91,8 @@ pub(super) fn resources(root: &Path, state_dir: &Path) -> Result<ResourceFacts, 
             id: device.id.clone(),
             reason: device.unhealthy.clone().unwrap_or_default(),
         });
-        let is_served = kubelet.join(resource.name.socket_name()).exists();
+        let is_served =
+            is_kubelet_there.then(|| UnixStream::connect(kubelet.join(resource.name.socket_name())).is_ok());
         OfferedResource { name, is_served, healthy: healthy.len(), unhealthy: unhealthy.collect() }
     };
     Ok(ResourceFacts {
