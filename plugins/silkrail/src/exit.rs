@@ -70,6 +70,12 @@ pub(crate) enum CommandError {
     NodeFile { path: PathBuf, source: provision::InvalidNodeFile },
     #[error("{}", no_file(what, path, source))]
     NoNodeFile { what: &'static str, path: PathBuf, source: io::Error },
+    #[error("{}: {source}", path.display())]
+    Input { path: PathBuf, source: io::Error },
+    #[error("{}: {what}", path.display())]
+    Network { path: PathBuf, what: String },
+    #[error("there is no SpiderMultusConfig in the input")]
+    NothingToRender,
     #[error("there is no PF {wanted:?}: {}", pfs(there))]
     NoPf { wanted: String, there: Vec<String> },
     #[error(transparent)]
@@ -149,6 +155,7 @@ impl CommandError {
             Self::Check(::check::Error::Rdma(NoRdma | TooOld { .. })) => CommandExit::Unsupported,
             Self::Mode(error) | Self::Apply(ApplyError::Mode(error)) => mode(error),
             Self::NodeFile { .. } | Self::NoPf { .. } | Self::Profile { .. } => CommandExit::Wrong,
+            Self::Network { .. } | Self::NothingToRender => CommandExit::Wrong,
             Self::ResourceFile(device_plugin::ResourceFileError::Invalid { .. }) => CommandExit::Wrong,
             Self::Apply(ApplyError::NodeFile(_)) | Self::Recover(RecoverError::NoFunction(_)) => {
                 CommandExit::Wrong
@@ -171,6 +178,7 @@ impl CommandError {
             | Self::Gc(_)
             | Self::Bundle(_)
             | Self::NoNodeFile { .. }
+            | Self::Input { .. }
             | Self::Inventory(_)
             | Self::Tune(_)
             | Self::Recover(_)

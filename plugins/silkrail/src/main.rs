@@ -17,6 +17,7 @@ mod man;
 mod mode;
 mod pods;
 mod recover;
+mod render;
 mod resource_files;
 mod state_dir_warning;
 mod table;
@@ -63,6 +64,7 @@ enum Command {
     #[command(subcommand)]
     Tune(tune::TuneCommand),
     Recover(recover::RecoverArgs),
+    Render(render::RenderArgs),
     Completion(completion::CompletionArgs),
     Man(man::ManArgs),
     #[command(hide = true)]
@@ -98,6 +100,7 @@ fn run(cli: &SilkrailCli, out: &mut dyn Write) -> Result<CommandExit, CommandErr
         Command::Check(command) => command.run(&cli.root, out),
         Command::Tune(command) => command.run(&cli.root, out),
         Command::Recover(args) => args.run(&cli.root, out),
+        Command::Render(args) => args.run(out),
         Command::Completion(args) => args.run(SilkrailCli::command(), out),
         Command::Man(args) => args.run(SilkrailCli::command()),
         Command::WriteAttribute(args) => args.run(&cli.root),
