@@ -1,12 +1,13 @@
 //! Resources with the VFs of a card.
 
+mod pods;
+
 use std::fs;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use identifiers::Attachment;
 use kubelet_api::deviceplugin::DeviceSpec;
 use kubelet_plugin::{KubeletCheckpoint, KubeletDirectory};
-use podmap::{AttachMode, Entry, PodMap, PodRef};
+use podmap::PodMap;
 use prost::Message;
 use serde_json::json;
 use sysfs::Sysfs;
@@ -318,102 +319,4 @@ fn an_id_that_the_kubelet_refuses_is_left_out() {
     let long = NodeDevice { id: "m".repeat(64), ..vf("p0", 0) };
     pool.update(Instant::now(), &[long, vf("p0", 1)], &NodeState::default());
     assert_eq!(facts(&pool).len(), 1);
-}
-
-/// Notes that a pod has been allocated devices of resources.
-fn allocate_to_pod(node: &NodeReader, allocated: &[(&str, &str)]) {
-    let entry = |(resource, id): &(&str, &str)| json!({"PodUID": "uid", "ContainerName": id, "ResourceName": resource, "DeviceIDs": {"0": [id]}});
-    let entries: Vec<_> = allocated.iter().map(entry).collect();
-    fs::create_dir_all(&node.kubelet.0).unwrap();
-    let checkpoint = json!({"Data": {"PodDeviceEntries": entries}}).to_string();
-    fs::write(node.kubelet.0.join("kubelet_internal_checkpoint"), checkpoint).unwrap();
-}
-
-/// The network of a pod with a device.
-fn network(device: &str) -> Entry {
-    let attachment = Attachment { container_id: "sandbox".parse().unwrap(), ifname: "net1".parse().unwrap() };
-    let mut entry = Entry::new("sriov", attachment);
-    entry.boot_id = bootid::current().unwrap().into();
-    entry.created_at = "2026-01-02T00:00:00Z".into();
-    let (namespace, name) = ("default".into(), "train".into());
-    entry.pod = Some(PodRef { namespace, name, uid: Some("uid".into()) });
-    entry.network.name = "rail0".into();
-    entry.rdma.mode = AttachMode::Exclusive;
-    entry.rdma.pci = Some(device.parse().unwrap());
-    entry
-}
-
-#[test]
-fn the_network_of_a_pod_has_a_device_that_was_allocated_to_it() {
-    let card = Card::new(3);
-    let (node, pool) = (card.reader(), card.pool(EXCLUSIVE));
-    let [own, other, unknown] = [0, 1, 2].map(|index| vf("p0", index).id);
-    // The other device belongs to another resource.
-    let exclusive_devices = [own.clone(), other.clone()].into();
-    pool.update(Instant::now(), &[vf("p0", 0)], &NodeState { exclusive_devices, ..NodeState::default() });
-    let check = |allocated: &[(&str, &str)], network: Entry| {
-        allocate_to_pod(&node, allocated);
-        let sandbox = network.container.sandbox_id.parse().unwrap();
-        let attachment = Attachment { container_id: sandbox, ifname: "net1".parse().unwrap() };
-        node.pod_map.write(&attachment, &network).unwrap();
-        pool.check(&texts(&[&own])).err().map(|error| error.to_string())
-    };
-    let own_only = [("a.io/vf", own.as_str())];
-    let wrong = check(&own_only, network(&other)).unwrap();
-    let expected = format!(
-        "a.io/vf: pod default/train was allocated {own}, but its interface net1 (network rail0) has {other}"
-    );
-    assert!(wrong.starts_with(&expected), "{wrong}");
-    assert_eq!(check(&own_only, network(&own)), None);
-    assert_eq!(check(&[own_only[0], ("a.io/vf", &other)], network(&other)), None, "of another container");
-    assert_eq!(check(&[own_only[0], ("b.io/vf", &other)], network(&other)), None, "of another resource");
-    assert_eq!(check(&own_only, network(&unknown)), None, "a device of no resource");
-    assert_eq!(check(&[], network(&other)), None, "of a pod that is gone");
-    let mut shared = network(&other);
-    shared.rdma.mode = AttachMode::Shared;
-    assert_eq!(check(&own_only, shared), None, "a device that pods share");
-    let mut without_uid = network(&other);
-    without_uid.pod.as_mut().unwrap().uid = None;
-    assert_eq!(check(&own_only, without_uid), None, "the runtime does not tell the UID");
-    let of_former_boot = Entry { boot_id: "former".into(), ..network(&other) };
-    assert_eq!(check(&own_only, of_former_boot), None);
-    let mut of_former_sandbox = network(&other);
-    of_former_sandbox.container.sandbox_id = "former".into();
-    of_former_sandbox.created_at = "2026-01-01T00:00:00Z".into();
-    check(&own_only, network(&own));
-    assert_eq!(check(&own_only, of_former_sandbox), None, "its DEL failed");
-}
-
-#[test]
-fn multus_finds_the_facts_of_a_device_that_a_pod_has() {
-    let card = Card::new(2);
-    let pool = card.pool(EXCLUSIVE);
-    let ids = [0, 1].map(|index| vf("p0", index).id);
-    let files = ids.clone().map(|id| card.root.path().join(format!("dp/a.io-vf-{id}-device.json")));
-    let exist = || files.each_ref().map(|file| file.exists());
-    let update = |checkpoint| {
-        let device_use = DeviceUse::new(&[], "boot", checkpoint);
-        let node = NodeState { device_use, ..NodeState::default() };
-        pool.update(Instant::now(), &[vf("p0", 0), vf("p0", 1)], &node);
-        pool.begin();
-    };
-    // A process that was killed had allocated both, and the pod of the second has ended.
-    let left = json!({"type": "pci", "version": "1.1.0", "pci": {"rdma-device": "mlx5_7"}}).to_string();
-    files.iter().for_each(|file| fs::write(file, &left).unwrap());
-    update(None);
-    assert_eq!(exist(), [true, true], "the kubelet's checkpoint cannot be read");
-    allocate_to_pod(&card.reader(), &[("a.io/vf", &ids[0])]);
-    let checkpoint = KubeletCheckpoint::read(&card.reader().kubelet).unwrap();
-    update(Some(checkpoint.clone()));
-    assert_eq!((exist(), fs::read_to_string(&files[0]).unwrap()), ([true, false], left));
-    fs::remove_file(&files[0]).unwrap();
-    update(Some(checkpoint));
-    assert_eq!(exist(), [true, false]);
-    pool.allocate(&[ids[1].clone()]).unwrap();
-    for file in &files {
-        let written: serde_json::Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
-        assert!(written["pci"]["rdma-device"].is_string(), "{written}");
-    }
-    pool.end();
-    assert_eq!(exist(), [false, false]);
 }
