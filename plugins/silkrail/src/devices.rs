@@ -25,7 +25,7 @@ const HEAD: [&str; 9] =
 pub(crate) struct DevicesArgs {
     /// File with the resources, the one of `silkraild --device-plugin`; can be repeated
     ///
-    /// Default: $SILKRAILD_DEVICE_PLUGIN, else /etc/silkrail/resources.yaml, else devicePlugin in /etc/silkrail/node.yaml.
+    /// Default: $SILKRAILD_DEVICE_PLUGIN, else /etc/silkrail/node.yaml if it has devicePlugin, else /etc/silkrail/resources.yaml.
     #[arg(long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Also list the devices that no resource selects, with the reasons

@@ -11,10 +11,10 @@ use device_plugin::Config;
 const VARIABLE: &str = "SILKRAILD_DEVICE_PLUGIN";
 
 /// Where the file is on a node, unless silkraild was told another one.
-const FILES: [&str; 2] = ["/etc/silkrail/resources.yaml", "/etc/silkrail/node.yaml"];
+const FILES: [&str; 2] = ["/etc/silkrail/node.yaml", "/etc/silkrail/resources.yaml"];
 
-/// Returns the file of this node: the first that exists and, if it is a node file, has resources; `None` if the node offers no
-/// devices.
+/// Returns the file of this node: the node file if it has resources, as in the drop-in of silkraild's unit, or else one of its own;
+/// `None` if the node offers no devices.
 pub(crate) fn of_node(root: &Path) -> Option<PathBuf> {
     if let Some(file) = env::var_os(VARIABLE) {
         return Some(file.into());
@@ -31,4 +31,24 @@ pub(crate) fn of_node(root: &Path) -> Option<PathBuf> {
 /// Returns a path of a node whose root directory is `root`.
 pub(crate) fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_node_file_is_used_if_it_has_resources() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join("etc/silkrail").join(name);
+        fs::create_dir_all(at("")).unwrap();
+        assert_eq!(of_node(root.path()), None);
+        fs::write(at("node.yaml"), "pfs: []\n").unwrap();
+        assert_eq!(of_node(root.path()), None, "the node file is for silkrail apply only");
+        fs::write(at("resources.yaml"), "resourceList: [").unwrap();
+        assert_eq!(of_node(root.path()), Some(at("resources.yaml")), "invalid, which is then reported");
+        let resource = "{resourceName: hca, rdmaHcaMax: 1, selectors: {ifNames: [p0]}}";
+        fs::write(at("node.yaml"), format!("devicePlugin: {{configList: [{resource}]}}\n")).unwrap();
+        assert_eq!(of_node(root.path()), Some(at("node.yaml")));
+    }
 }
