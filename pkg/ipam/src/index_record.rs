@@ -55,6 +55,7 @@ pub(crate) fn pool(record: &Value) -> Option<Pool> {
         default: flag("default")?,
         disabled: flag("disabled")?,
         terminating: flag("terminating")?,
+        blocks: None,
     })
 }
 

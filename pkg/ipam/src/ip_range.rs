@@ -9,7 +9,7 @@ use std::{
 use crate::IpFamily;
 
 /// An inclusive range of addresses of one family: `172.81.0.100-172.81.0.120` or a single `172.18.40.10`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IpRange {
     first: IpAddr,
     last: IpAddr,
@@ -49,6 +49,22 @@ impl IpRange {
     /// Returns the range from `first` to `last`; `None` if their families differ or they are reversed.
     pub(crate) fn new(first: IpAddr, last: IpAddr) -> Option<Self> {
         (IpFamily::of(first) == IpFamily::of(last) && first <= last).then_some(Self { first, last })
+    }
+
+    /// Returns the range of addresses that differ from `address` only in their lowest `bits`, at most 32.
+    pub(crate) fn aligned(address: IpAddr, bits: u8) -> Self {
+        let mask = u32::MAX.checked_shr(32 - u32::from(bits.min(32))).unwrap_or(0);
+        let (first, last) = match address {
+            IpAddr::V4(v4) => {
+                let number = u32::from(v4);
+                (Ipv4Addr::from(number & !mask).into(), Ipv4Addr::from(number | mask).into())
+            }
+            IpAddr::V6(v6) => {
+                let (number, mask) = (u128::from(v6), u128::from(mask));
+                (Ipv6Addr::from(number & !mask).into(), Ipv6Addr::from(number | mask).into())
+            }
+        };
+        Self { first, last }
     }
 
     /// Returns the lowest address.

@@ -62,6 +62,17 @@ impl IpRanges {
         Self::from_spans(self.family, spans)
     }
 
+    /// Returns the addresses that are in `wanted`, too, in the same order.
+    pub fn within(&self, wanted: &[IpRange]) -> Self {
+        let wanted = merged(self.family, wanted);
+        let spans = self.intervals.iter().flat_map(|interval| {
+            let from = wanted.partition_point(|(_, end)| *end < interval.first);
+            let both = wanted[from..].iter().take_while(|(start, _)| *start <= interval.last);
+            both.map(|(start, end)| (interval.first.max(*start), interval.last.min(*end)))
+        });
+        Self::from_spans(self.family, spans)
+    }
+
     /// Returns the ranges of disjoint spans, numbered in their order.
     pub(crate) fn from_spans(family: IpFamily, spans: impl IntoIterator<Item = (u128, u128)>) -> Self {
         let mut ordinal = 0_u128;
@@ -281,14 +292,16 @@ mod tests {
                 listed in prop::collection::vec(range(), 0..6),
                 excluded in prop::collection::vec(range(), 0..6),
                 reserved in prop::collection::vec(range(), 0..3),
+                wanted in prop::collection::vec(range(), 1..5),
             ) {
-                let ranges = IpRanges::new(IpFamily::V4, &listed, &excluded).without(&reserved);
+                let ranges = IpRanges::new(IpFamily::V4, &listed, &excluded).without(&reserved).within(&wanted);
                 let mut plain: Vec<IpAddr> = Vec::new();
                 for range in &listed {
                     for number in number(range.first())..=number(range.last()) {
                         let address = address(IpFamily::V4, number).unwrap();
                         let out = excluded.iter().chain(&reserved).any(|range| range.contains(address));
-                        if !out && !plain.contains(&address) {
+                        let is_wanted = wanted.iter().any(|range| range.contains(address));
+                        if is_wanted && !out && !plain.contains(&address) {
                             plain.push(address);
                         }
                     }

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod block;
 mod document;
 mod index_record;
 mod invalid_value;
@@ -30,6 +31,7 @@ mod spec;
 mod status;
 mod store;
 
+pub use block::{BlockSize, InvalidBlockName, InvalidBlockSize, IpBlock};
 pub use invalid_value::{InvalidPool, InvalidValue};
 pub use ip_family::IpFamily;
 pub use ip_range::{InvalidIpRange, IpRange};

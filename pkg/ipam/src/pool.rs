@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 use ipnetwork::IpNetwork;
 
 use crate::{
-    InvalidPool, InvalidValue, IpFamily, IpRange, IpRanges, PoolName, keys,
+    InvalidPool, InvalidValue, IpBlock, IpFamily, IpRange, IpRanges, PoolName, keys,
     spec::{SpecReader, mismatch},
 };
 
@@ -34,6 +34,8 @@ pub struct Pool {
     pub disabled: bool,
     /// Whether the object is being deleted (`deletionTimestamp`); no addresses are allocated.
     pub terminating: bool,
+    /// The node's blocks that `ranges` is [restricted to](Pool::in_blocks); `None` if the node has the whole pool.
+    pub blocks: Option<Vec<IpBlock>>,
 }
 
 /// A route of a pool.
@@ -98,7 +100,17 @@ impl Pool {
             default: spec.flag("default")?,
             disabled: spec.flag("disable")?,
             terminating: false,
+            blocks: None,
         })
+    }
+
+    /// Returns the pool with those of its addresses only that are in one of these blocks.
+    #[must_use]
+    pub fn in_blocks(&self, blocks: &[IpBlock]) -> Self {
+        let has_address = |block: &&IpBlock| block.count_in(&self.ranges) > 0;
+        let blocks: Vec<_> = blocks.iter().filter(has_address).copied().collect();
+        let ranges: Vec<_> = blocks.iter().map(|block| block.range()).collect();
+        Self { ranges: self.ranges.within(&ranges), blocks: Some(blocks), ..self.clone() }
     }
 
     /// Excludes the addresses that Spiderpool has allocated.

@@ -46,6 +46,16 @@ pub enum StoreError {
         /// The owner of the claim.
         owner: ClaimOwner,
     },
+    /// A requested address of a cluster's pool is in no block of the node.
+    #[error(
+        "requested IP address {address} cannot be allocated: this node does not have the block of IPPool {pool} that contains it"
+    )]
+    NoBlock {
+        /// The IP address.
+        address: IpAddr,
+        /// The name of the pool.
+        pool: PoolName,
+    },
     /// Another process holds a lock. Locks are normally held for microseconds, so that process may be stopped.
     #[error("{}: locked by another process; timed out after {waited:?}; try again later", path.display())]
     Busy {

@@ -3,6 +3,7 @@
 //! ```text
 //! <state>/ipam/<boot id>/claims/<address> -> <container>@<ifname>     authoritative, one link per address
 //! <state>/ipam/<boot id>/maps/<pool>                                  a hint, one bitmap per pool
+//! <state>/ipam/<boot id>/blocks/<block>                               only with pools of a cluster: the node's blocks
 //! ```
 //! Several processes use the store at the same time, and each may be killed at any instruction. A claim is created
 //! and removed by a single system call. It belongs to an address, not to a pool, so overlapping pools never allocate
@@ -10,6 +11,7 @@
 //!
 //! After a reboot the boot ID differs, so that the store is empty: containers do not survive a reboot.
 
+mod blocks;
 mod claim_owner;
 mod claims;
 mod directories;
@@ -186,11 +188,13 @@ impl LocalStore {
     /// Claims a specific address.
     ///
     /// # Errors
-    /// [`StoreError::Taken`] if another attachment has it; [`StoreError::Busy`] and [`StoreError::Io`].
-    pub fn claim_address(&self, address: IpAddr, owner: &Attachment) -> Result<(), StoreError> {
+    /// [`StoreError::Taken`] if another attachment has it; [`StoreError::NoBlock`] if it is in no block of the node;
+    /// [`StoreError::Busy`] and [`StoreError::Io`].
+    pub fn claim_address(&self, pool: &Pool, address: IpAddr, owner: &Attachment) -> Result<(), StoreError> {
         // The pool's map is not updated: it is a hint, and the next attempt to claim the address sets its bit.
         match self.claims.take(address, &owner.to_string())? {
-            ClaimAttempt::Ours => Ok(()),
+            ClaimAttempt::Ours if self.confirm(pool, address, &owner.to_string())? => Ok(()),
+            ClaimAttempt::Ours => Err(StoreError::NoBlock { address, pool: pool.name.clone() }),
             ClaimAttempt::Theirs => {
                 let owner = self
                     .claims
@@ -317,7 +321,7 @@ impl LocalStore {
             let attempt = self.claims.take(address, owner)?;
             // The address is claimed now, by this or another owner. If the bit cannot be written (a full disk), it stays stale.
             let _ = search.set(ordinal);
-            if attempt == ClaimAttempt::Ours {
+            if attempt == ClaimAttempt::Ours && self.confirm(pool, address, owner)? {
                 let _ = map.set_rotor(ordinal);
                 return Ok(Some(address));
             }

@@ -90,6 +90,7 @@ fn address_code(error: &ipam::StoreError) -> ErrorCode {
         ipam::StoreError::Exhausted { .. }
         | ipam::StoreError::AllExhausted { .. }
         | ipam::StoreError::Taken { .. }
+        | ipam::StoreError::NoBlock { .. }
         | ipam::StoreError::AllFull { .. } => ErrorCode::NO_ADDRESS,
         ipam::StoreError::NotOwner { .. } => ErrorCode::IN_USE,
         ipam::StoreError::Busy { .. } => ErrorCode::TRY_AGAIN,

@@ -167,9 +167,9 @@ impl AddressAllocation<'_> {
         let owner = &self.request.attachment;
         let claim = ClaimedAddress { owner: owner.clone(), pool: pool.name.to_string(), address };
         self.journal.record(Change::Claim(claim.clone()))?;
-        match self.store.claim_address(address, owner) {
+        match self.store.claim_address(pool, address, owner) {
             Err(StoreError::Taken { .. }) if reclaim::address(self.node, self.store, address)? > 0 => {
-                self.store.claim_address(address, owner)?;
+                self.store.claim_address(pool, address, owner)?;
             }
             claimed => claimed?,
         }

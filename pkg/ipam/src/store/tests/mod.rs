@@ -1,5 +1,6 @@
 //! Tests of the store, and their fixture.
 
+mod blocks;
 mod claims;
 mod cost;
 mod damage;
