@@ -11,7 +11,7 @@ use crate::{
 ///
 /// A block depends on its addresses only and not on a pool: whatever pools contain an address, and however they are edited, the
 /// address is in the same block of each size.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IpBlock {
     range: IpRange,
     size: BlockSize,
@@ -138,6 +138,12 @@ impl fmt::Display for IpBlock {
             }
         }
         write!(f, "-{}", self.prefix())
+    }
+}
+
+impl fmt::Debug for IpBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -1,0 +1,300 @@
+//! The steps of a lease. They are not run concurrently: a node has one daemon, and `&mut self` serializes its steps.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use ipam::{BlockSize, IpBlock, StoreError};
+
+use crate::{ApiError, BlockApi, BlockContent, BlockOwner, BlockRecord, NodeBlocks, remove_record};
+
+/// The blocks that a node has leased.
+#[derive(Debug)]
+pub struct BlockLeases<A, N> {
+    api: A,
+    node: N,
+    owner: BlockOwner,
+    /// The records of the node, as last read.
+    records: BTreeMap<IpBlock, BlockRecord>,
+    /// The records of parents with the size of their blocks. A record is read again before a lease depends on it.
+    parents: BTreeMap<IpBlock, BlockRecord>,
+}
+
+/// The result of an attempt to lease a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaseOutcome {
+    /// The node has the block.
+    Leased,
+    /// Another node has it, or it is terminating: try another block.
+    Taken,
+    /// The addresses are divided into blocks of this size: try one of them.
+    OtherSize(BlockSize),
+}
+
+/// The result of an attempt to give a block back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReleaseOutcome {
+    /// The node does not have the block any more.
+    Released,
+    /// These addresses are in use: the node keeps the block.
+    InUse(Vec<IpAddr>),
+}
+
+/// What [`BlockLeases::sync`] found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SyncReport {
+    /// Blocks that were offered without a lease. They are not offered any more.
+    pub lost: Vec<LostBlock>,
+    /// Blocks that are terminating, with the addresses that are still in use.
+    pub draining: Vec<(IpBlock, Vec<IpAddr>)>,
+}
+
+/// A block that was offered without a lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LostBlock {
+    /// The block.
+    pub block: IpBlock,
+    /// Its addresses that are in use. Another node may use them, too.
+    pub in_use: Vec<IpAddr>,
+    /// The node that has leased it since.
+    pub owner: Option<BlockOwner>,
+}
+
+/// A lease cannot be made, ended or read. The next [`BlockLeases::sync`] corrects what was left.
+#[derive(Debug, thiserror::Error)]
+pub enum LeaseError {
+    /// The API server.
+    #[error("failed to {request} IPBlock {block}: {error}")]
+    Api {
+        /// The request.
+        request: &'static str,
+        /// The block.
+        block: IpBlock,
+        /// The error.
+        error: ApiError,
+    },
+    /// The API server, for the list.
+    #[error("failed to list the IPBlocks of this node: {0}")]
+    List(ApiError),
+    /// The store of the node.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl<A: BlockApi, N: NodeBlocks> BlockLeases<A, N> {
+    /// Returns the leases of a node; none until [`BlockLeases::sync`].
+    pub fn new(api: A, node: N, owner: BlockOwner) -> Self {
+        Self { api, node, owner, records: BTreeMap::new(), parents: BTreeMap::new() }
+    }
+
+    /// Returns the blocks of the node that are not terminating, sorted.
+    pub fn blocks(&self) -> impl Iterator<Item = IpBlock> {
+        self.records.values().filter(|record| !record.is_terminating).map(|record| record.block)
+    }
+
+    /// Returns the store of the node.
+    pub fn node(&self) -> &N {
+        &self.node
+    }
+
+    /// Changes the UID under which blocks are leased, after the node's object was created again. [`BlockLeases::sync`] changes
+    /// that of the blocks that the node offers.
+    pub fn set_owner(&mut self, owner: BlockOwner) {
+        self.owner = owner;
+    }
+
+    /// Tries to lease a block that the node does not have.
+    ///
+    /// # Errors
+    /// [`LeaseError`].
+    pub async fn lease(&mut self, block: IpBlock) -> Result<LeaseOutcome, LeaseError> {
+        if let Some(record) = self.records.get(&block) {
+            return Ok(if record.is_terminating { LeaseOutcome::Taken } else { LeaseOutcome::Leased });
+        }
+        if block != block.parent() {
+            match self.parent_size(block).await? {
+                Some(size) if size == block.size() => {}
+                Some(size) => return Ok(LeaseOutcome::OtherSize(size)),
+                None => return Ok(LeaseOutcome::Taken),
+            }
+        }
+        let content = BlockContent::Leased(self.owner.clone());
+        let record = match self.api.create(block, &content).await {
+            Ok(record) => record,
+            // Perhaps by a request of this node whose response was lost.
+            Err(ApiError::Exists | ApiError::Unknown(_)) => match self.get(block).await? {
+                Some(record) if record.is_of(&self.owner.uid) && !record.is_terminating => record,
+                Some(BlockRecord { content: BlockContent::Parent(size), is_terminating: false, .. }) => {
+                    return Ok(LeaseOutcome::OtherSize(size));
+                }
+                _ => return Ok(LeaseOutcome::Taken),
+            },
+            Err(error) => return Err(LeaseError::Api { request: "create", block, error }),
+        };
+        self.records.insert(block, record);
+        self.offer_confirmed(block).await
+    }
+
+    /// Tries to give a block back.
+    ///
+    /// # Errors
+    /// [`LeaseError`]: it is unknown whether the node still has the block. It is not offered.
+    pub async fn release(&mut self, block: IpBlock) -> Result<ReleaseOutcome, LeaseError> {
+        let in_use = self.node.withdraw(block).await?;
+        if in_use.is_empty() {
+            self.remove(block).await?;
+            return Ok(ReleaseOutcome::Released);
+        }
+        if self.records.get(&block).is_some_and(|record| !record.is_terminating) {
+            self.node.offer(block).await?;
+        }
+        Ok(ReleaseOutcome::InUse(in_use))
+    }
+
+    /// Compares the records of the cluster with the blocks that the node offers, and makes them agree. To be called when the
+    /// daemon starts, after an error, and from time to time.
+    ///
+    /// # Errors
+    /// The first [`LeaseError`]; the other blocks are handled nevertheless.
+    pub async fn sync(&mut self) -> Result<SyncReport, LeaseError> {
+        let mut report = SyncReport::default();
+        let offered = self.node.offered().await?;
+        let listed = self.api.owned(&self.owner.uid).await.map_err(LeaseError::List)?;
+        let mut blocks: Vec<_> = listed.iter().map(|record| record.block).collect();
+        blocks.extend(offered.iter().chain(self.records.keys()));
+        blocks.sort_unstable();
+        blocks.dedup();
+        let mut first_error = None;
+        for block in blocks {
+            let is_offered = offered.contains(&block);
+            let good = |record: &&BlockRecord| record.block == block && is_offered && !record.is_terminating;
+            // No request is needed for what is as it was.
+            let synced = match listed.iter().find(good) {
+                Some(record) => {
+                    self.records.insert(block, record.clone());
+                    Ok(())
+                }
+                None => self.sync_block(block, is_offered, &mut report).await,
+            };
+            first_error = first_error.or(synced.err());
+        }
+        first_error.map_or(Ok(report), Err)
+    }
+
+    /// Changes the version of all records, so that others can see that the node is alive although its object does not exist.
+    ///
+    /// # Errors
+    /// The first [`LeaseError`]; the other blocks are handled nevertheless.
+    pub async fn renew_all(&mut self) -> Result<(), LeaseError> {
+        let mut first_error = None;
+        for record in self.records.clone().into_values() {
+            first_error = first_error.or(self.renew(&record).await.err());
+        }
+        first_error.map_or(Ok(()), Err)
+    }
+
+    async fn sync_block(
+        &mut self,
+        block: IpBlock,
+        is_offered: bool,
+        report: &mut SyncReport,
+    ) -> Result<(), LeaseError> {
+        let current = self.get(block).await?;
+        let record = match current {
+            Some(record) if record.is_of(&self.owner.uid) => record,
+            // This machine has leased it: the node's object was created again since.
+            Some(record) if is_offered && self.is_former(&record) => self.renew(&record).await?,
+            other => {
+                self.records.remove(&block);
+                if is_offered {
+                    let in_use = self.node.withdraw(block).await?;
+                    report.lost.push(LostBlock { block, in_use, owner: other.and_then(BlockRecord::owner) });
+                }
+                return Ok(());
+            }
+        };
+        let is_terminating = record.is_terminating;
+        self.records.insert(block, record);
+        if is_terminating {
+            let in_use = self.node.withdraw(block).await?;
+            if in_use.is_empty() {
+                return self.remove(block).await;
+            }
+            report.draining.push((block, in_use));
+        } else if !is_offered {
+            self.offer_confirmed(block).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether a node with the same name but another UID has leased the block.
+    fn is_former(&self, record: &BlockRecord) -> bool {
+        matches!(&record.content, BlockContent::Leased(owner) if owner.node == self.owner.node)
+    }
+
+    /// Changes the owner of a record to this node, and its version in any case.
+    async fn renew(&mut self, record: &BlockRecord) -> Result<BlockRecord, LeaseError> {
+        let block = record.block;
+        let renewed = self.api.renew(block, &record.version, &self.owner).await;
+        let renewed = renewed.map_err(|error| LeaseError::Api { request: "renew", block, error })?;
+        self.records.insert(block, renewed.clone());
+        Ok(renewed)
+    }
+
+    /// Offers a leased block if its parent is still valid, else gives it back.
+    async fn offer_confirmed(&mut self, block: IpBlock) -> Result<LeaseOutcome, LeaseError> {
+        let parent = block.parent();
+        if block != parent {
+            let current = self.get(parent).await?;
+            let is_valid = |record: &BlockRecord| {
+                !record.is_terminating && record.content == BlockContent::Parent(block.size())
+            };
+            if !current.as_ref().is_some_and(is_valid) {
+                self.parents.remove(&parent);
+                self.release(block).await?;
+                return Ok(LeaseOutcome::Taken);
+            }
+        }
+        self.node.offer(block).await?;
+        Ok(LeaseOutcome::Leased)
+    }
+
+    /// Returns the size of the blocks into which the parent of a block is divided, and divides it if it is not; `None` if it
+    /// is leased as a whole, or terminating.
+    async fn parent_size(&mut self, block: IpBlock) -> Result<Option<BlockSize>, LeaseError> {
+        let parent = block.parent();
+        let known = match self.parents.get(&parent) {
+            Some(known) => Some(known.clone()),
+            None => self.get(parent).await?,
+        };
+        let record = match known {
+            Some(record) => record,
+            None => match self.api.create(parent, &BlockContent::Parent(block.size())).await {
+                Ok(record) => record,
+                Err(ApiError::Exists | ApiError::Unknown(_)) => match self.get(parent).await? {
+                    Some(record) => record,
+                    None => return Ok(None),
+                },
+                Err(error) => return Err(LeaseError::Api { request: "create", block: parent, error }),
+            },
+        };
+        let BlockContent::Parent(size) = record.content else { return Ok(None) };
+        if record.is_terminating {
+            return Ok(None);
+        }
+        self.parents.insert(parent, record);
+        Ok(Some(size))
+    }
+
+    /// Removes the record of a block that is not offered, and of which no address is in use.
+    async fn remove(&mut self, block: IpBlock) -> Result<(), LeaseError> {
+        if let Some(record) = self.get(block).await?.filter(|record| record.is_of(&self.owner.uid)) {
+            let removed = remove_record(&self.api, &record).await;
+            removed.map_err(|error| LeaseError::Api { request: "delete", block, error })?;
+        }
+        self.records.remove(&block);
+        Ok(())
+    }
+
+    async fn get(&self, block: IpBlock) -> Result<Option<BlockRecord>, LeaseError> {
+        self.api.get(block).await.map_err(|error| LeaseError::Api { request: "get", block, error })
+    }
+}
