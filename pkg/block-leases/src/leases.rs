@@ -138,13 +138,18 @@ impl<A: BlockApi, N: NodeBlocks> BlockLeases<A, N> {
     /// # Errors
     /// [`LeaseError`]: it is unknown whether the node still has the block. It is not offered.
     pub async fn release(&mut self, block: IpBlock) -> Result<ReleaseOutcome, LeaseError> {
+        // If this fails, only sync knows what became of the block.
+        let record = self.records.remove(&block);
         let in_use = self.node.withdraw(block).await?;
         if in_use.is_empty() {
             self.remove(block).await?;
             return Ok(ReleaseOutcome::Released);
         }
-        if self.records.get(&block).is_some_and(|record| !record.is_terminating) {
-            self.node.offer(block).await?;
+        if let Some(record) = record {
+            if !record.is_terminating {
+                self.node.offer(block).await?;
+            }
+            self.records.insert(block, record);
         }
         Ok(ReleaseOutcome::InUse(in_use))
     }

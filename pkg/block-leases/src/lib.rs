@@ -16,12 +16,14 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod candidates;
 mod leases;
 mod node_blocks;
 mod reclaim;
 mod record;
 
 pub use api::{ApiError, BlockApi};
+pub use candidates::candidates;
 pub use leases::{BlockLeases, LeaseError, LeaseOutcome, LostBlock, ReleaseOutcome, SyncReport};
 pub use node_blocks::NodeBlocks;
 pub use reclaim::{remove_parent, remove_record};

@@ -131,7 +131,7 @@ impl IpRanges {
     }
 
     /// Returns the ranges in their order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = IpRange> {
+    pub fn iter(&self) -> impl Iterator<Item = IpRange> {
         self.intervals.iter().filter_map(|interval| {
             IpRange::new(address(self.family, interval.first)?, address(self.family, interval.last)?)
         })

@@ -6,8 +6,8 @@ use ipam::IpBlock;
 
 use crate::{
     actors::{DaemonStep, daemon, deletion, off_and_on, pod, reclaim},
-    schedule::{Actor, Budget, run},
-    search::{every, random},
+    schedule::{Actor, Budget, run, run_once},
+    search::{Choices, every, random},
     world::View,
 };
 
@@ -87,7 +87,7 @@ fn two_nodes_want_one_block() {
 #[test]
 fn a_block_is_given_back_and_leased_by_another_node() {
     let actors = [
-        daemon_on("daemon a", 0, &[Lease(small()), Release(small()), Sync]),
+        daemon_on("daemon a", 0, &[Lease(small()), Release(small()), Lease(small())]),
         daemon_on("daemon b", 1, &[Lease(small())]),
         pod_on("pod a", 0, false),
         after("daemon b", pod_on("pod b", 1, false)),
@@ -105,6 +105,21 @@ fn someone_deletes_a_block_that_is_in_use() {
         after("daemon b", pod_on("pod b", 1, false)),
     ];
     search(&actors);
+}
+
+#[test]
+fn a_block_whose_record_is_gone_is_not_offered_any_more() {
+    let removal = |view: View| async move {
+        view.step("removal of the finalizer by hand", |world| world.records.clear()).await;
+    };
+    let actors = [
+        daemon_on("daemon a", 0, &[Lease(small())]),
+        after("daemon a", outside("removal", 0, removal)),
+        after("removal", daemon_on("later daemon a", 0, &[])),
+    ];
+    let budget = Budget { switches: 0, kills: 0, faults: 0 };
+    let world = run_once(1, &actors, budget, &mut Choices::default(), None);
+    assert!(world.machines[0].offered.is_empty(), "{:?}", world.machines);
 }
 
 #[test]

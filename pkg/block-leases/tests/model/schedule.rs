@@ -65,7 +65,8 @@ pub(crate) fn run(
     Some(format!("{:?} on two nodes:\n{}", world.used_twice?, world.trace?.join("\n")))
 }
 
-fn run_once(
+/// Runs the actors and returns what the world has become. With `trace`, records what happens.
+pub(crate) fn run_once(
     machines: usize,
     actors: &[Actor],
     budget: Budget,
