@@ -20,7 +20,8 @@
 //! records the requests to the kernel, and [`reference`](mod@reference) is the metrics reference as data.
 //!
 //! For the callers of plugins: [`containerd`] with its client [`cri`] and [`podman`], which run in [`runtime_namespaces`];
-//! [`tools`] are the programs that `hack/test` unpacks. [`kubernetes`] is the node of `hack/kube`.
+//! [`tools`] are the programs that `hack/test` unpacks. [`kubernetes`] is the node of `hack/kube`, [`control_plane`] its API
+//! server without the node, and [`pool_node`] a node that uses pools of the cluster.
 //!
 //! For metrics: the [`daemon`] and its [`scrape`], a software device with queue pairs ([`rxe`]), pods as the kubelet
 //! represents them on a node ([`kube_pod`]) and as an API server lists them ([`api_server`]), and [`prometheus`] with the
@@ -43,6 +44,7 @@ pub mod cli;
 pub mod cluster;
 pub mod conf;
 pub mod containerd;
+pub mod control_plane;
 pub mod cri;
 pub mod daemon;
 pub mod dashboard;
@@ -60,6 +62,7 @@ pub mod pair;
 pub mod parity;
 pub mod pki;
 pub mod podman;
+pub mod pool_node;
 pub mod process_trace;
 pub mod prometheus;
 pub mod rail;

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod block;
+mod block_socket;
 mod document;
 mod index_record;
 mod invalid_value;
@@ -33,6 +34,7 @@ mod status;
 mod store;
 
 pub use block::{BlockSize, InvalidBlockName, InvalidBlockSize, IpBlock};
+pub use block_socket::{BlockRequestError, request_block};
 pub use invalid_value::{InvalidPool, InvalidValue};
 pub use ip_family::IpFamily;
 pub use ip_range::{InvalidIpRange, IpRange};

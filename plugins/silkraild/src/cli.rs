@@ -2,12 +2,13 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 use device_plugin::preferred::PfPolicy;
 use exporter::{Collector, CollectorSet, DeviceFilter, ExporterOptions, ResourceHealthStore};
 
 use crate::{
     device_plugin::DevicePluginOptions,
+    ipam_agent::IpamArgs,
     kubernetes_api::KubernetesApi,
     node_name::{self, UnknownNodeName},
 };
@@ -17,8 +18,11 @@ use crate::{
 /// Serves /metrics for Prometheus, /healthz and /readyz for the kubelet, and a web page at / that shows the data of
 /// /api/v1/node. It changes nothing on the node. With --device-plugin it also gives the kubelet devices for pods.
 #[derive(Debug, Parser)]
-#[command(name = "silkraild", version, after_help = AFTER_HELP)]
+#[command(name = "silkraild", version, after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
+#[command(disable_help_subcommand = true)]
 pub(crate) struct SilkraildCli {
+    #[command(subcommand)]
+    pub(crate) command: Option<SilkraildCommand>,
     /// Address on which to serve everything
     #[arg(long, default_value = "0.0.0.0:9879", value_name = "ADDRESS:PORT")]
     pub(crate) listen: SocketAddr,
@@ -97,6 +101,12 @@ pub(crate) struct SilkraildCli {
     /// Serve the snapshots of the process at the other end of standard input
     #[arg(long, hide = true)]
     pub(crate) frontend: bool,
+}
+
+/// Other programs of the executable.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SilkraildCommand {
+    Ipam(IpamArgs),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -10,6 +10,7 @@ mod cli;
 mod device_plugin;
 mod frontend;
 mod http;
+mod ipam_agent;
 mod kubernetes_api;
 mod node_name;
 mod node_view;
@@ -34,7 +35,7 @@ use exposition::ExpositionFormat;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
-    cli::SilkraildCli,
+    cli::{SilkraildCli, SilkraildCommand},
     device_plugin::{DevicePlugin, DevicePluginError},
     reader::FrontendHandle,
     snapshot_source::SnapshotSource,
@@ -58,6 +59,8 @@ enum DaemonError {
     TextFile(#[from] textfile::TextfileError),
     #[error(transparent)]
     DevicePlugin(#[from] device_plugin::DevicePluginError),
+    #[error(transparent)]
+    Ipam(#[from] ipam_agent::IpamAgentError),
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -83,6 +86,9 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &SilkraildCli) -> Result<(), DaemonError> {
+    if let Some(SilkraildCommand::Ipam(args)) = &cli.command {
+        return ipam_agent::run(args);
+    }
     if cli.frontend {
         return Ok(frontend::run(cli)?);
     }

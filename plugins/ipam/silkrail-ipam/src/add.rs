@@ -17,6 +17,7 @@ use plugin_runtime::{
 
 use crate::{
     change::{Change, ClaimedAddress},
+    cluster::ClusterPools,
     conf::{IpamConf, NAME},
     error::IpamError,
     pod_interface_note::PodInterfaceNote,
@@ -119,17 +120,34 @@ impl AddressAllocation<'_> {
 
     /// Claims any free address of the pools. If they are full, first reclaims the addresses of pods that no longer exist.
     fn claim_any(&mut self, pools: &[&Pool]) -> Result<ClaimedAddress, Error> {
-        match self.first_free(pools) {
-            Err(Error::Address(StoreError::Exhausted { .. } | StoreError::AllExhausted { .. })) => {}
-            claimed => return claimed,
+        if let Some(claimed) = self.first_free(pools)? {
+            return Ok(claimed);
         }
-        if reclaim::from_pools(self.node, self.store, pools)? > 0 {
-            match self.first_free(pools) {
-                Err(Error::Address(StoreError::Exhausted { .. } | StoreError::AllExhausted { .. })) => {}
+        let refusal = match self.conf.cluster {
+            Some(_) => match self.claim_of_new_block(pools) {
+                Err(error) => Some(error),
                 claimed => return claimed,
+            },
+            None => None,
+        };
+        if reclaim::from_pools(self.node, self.store, pools)? > 0
+            && let Some(claimed) = self.first_free(pools)?
+        {
+            return Ok(claimed);
+        }
+        Err(refusal.unwrap_or_else(|| self.pools_full(pools)))
+    }
+
+    /// Claims an address of a block that the node gets for it. Other ADDs take addresses of it, too, so it may need several.
+    fn claim_of_new_block(&mut self, pools: &[&Pool]) -> Result<ClaimedAddress, Error> {
+        loop {
+            if let Some(cluster) = &self.conf.cluster {
+                cluster.request(self.node, pools, None)?;
+            }
+            if let Some(claimed) = self.first_free(pools)? {
+                return Ok(claimed);
             }
         }
-        Err(self.pools_full(pools))
     }
 
     fn unavailable_error(&self, address: IpAddr) -> Error {
@@ -152,14 +170,29 @@ impl AddressAllocation<'_> {
         }
     }
 
-    fn first_free(&mut self, pools: &[&Pool]) -> Result<ClaimedAddress, Error> {
+    /// Claims a free address of the first pool that has one; `None` if all are full.
+    fn first_free(&mut self, pools: &[&Pool]) -> Result<Option<ClaimedAddress>, Error> {
+        let on_node;
+        let on_node: Vec<&Pool> = match self.conf.cluster {
+            Some(_) => {
+                on_node = ClusterPools::on_node(self.store, pools)?;
+                on_node.iter().collect()
+            }
+            None => pools.to_vec(),
+        };
         let (journal, owner) = (&mut *self.journal, &self.request.attachment);
         let deadline = self.node.budget.until("the lock of a pool", POOL_LOCK_TIMEOUT);
-        let (pool, address) = self.store.claim_first(pools, owner, deadline.at(), |pool, address| {
+        let claimed = self.store.claim_first(&on_node, owner, deadline.at(), |pool, address| {
             let claim = ClaimedAddress { owner: owner.clone(), pool: pool.to_string(), address };
             journal.record(Change::Claim(claim)).map_err(Error::from)
-        })?;
-        Ok(ClaimedAddress { owner: owner.clone(), pool: pool.name.to_string(), address })
+        });
+        match claimed {
+            Ok((pool, address)) => {
+                Ok(Some(ClaimedAddress { owner: owner.clone(), pool: pool.name.to_string(), address }))
+            }
+            Err(Error::Address(StoreError::Exhausted { .. } | StoreError::AllExhausted { .. })) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Claims a requested address. If its owner's pod no longer exists, reclaims the address first.
@@ -167,6 +200,17 @@ impl AddressAllocation<'_> {
         let owner = &self.request.attachment;
         let claim = ClaimedAddress { owner: owner.clone(), pool: pool.name.to_string(), address };
         self.journal.record(Change::Claim(claim.clone()))?;
+        let on_node;
+        let pool = match &self.conf.cluster {
+            Some(cluster) => {
+                if !self.store.blocks()?.iter().any(|block| block.contains(address)) {
+                    cluster.request(self.node, &[pool], Some(address))?;
+                }
+                on_node = pool.in_blocks(&self.store.blocks()?);
+                &on_node
+            }
+            None => pool,
+        };
         match self.store.claim_address(pool, address, owner) {
             Err(StoreError::Taken { .. }) if reclaim::address(self.node, self.store, address)? > 0 => {
                 self.store.claim_address(pool, address, owner)?;

@@ -8,7 +8,7 @@ use plugin_runtime::{Error, conf};
 use serde_json::Value;
 use state::StateDir;
 
-use crate::error::IpamError;
+use crate::{cluster::ClusterPools, error::IpamError};
 
 /// The name of the plugin, the `type` of the `ipam` object.
 pub(crate) const NAME: &str = "silkrail-ipam";
@@ -19,6 +19,8 @@ const POOLS_DIR: &str = "/etc/silkrail/pools.d";
 /// The parsed `ipam` object.
 pub(crate) struct IpamConf {
     source: PoolSource,
+    /// The pools of the cluster, with `"store": "cluster"`.
+    pub(crate) cluster: Option<ClusterPools>,
     /// The pools that the configuration lists; perhaps from an index.
     pools: Pools,
     /// All pools of the files, read on demand.
@@ -47,11 +49,14 @@ impl IpamConf {
             return Err(IpamError::MatchMasterSubnet.into());
         }
         let listed = [ipam.texts("default_ipv4_ippool")?, ipam.texts("default_ipv6_ippool")?];
-        let source = PoolSource::of(&ipam)?;
-        let pools = source.candidate_pools(&listed, &conf::state_dir(common)?, keep)?;
+        let state = conf::state_dir(common)?;
+        let cluster = cluster(&ipam, &state)?;
+        let source = PoolSource::of(&ipam, cluster.as_ref())?;
+        let pools = source.candidate_pools(&listed, &state, keep)?;
         let [ipv4, ipv6] = listed;
         Ok(Self {
             source,
+            cluster,
             pools,
             whole: OnceCell::new(),
             clean_gateway: ipam.flag("clean_gateway")?.unwrap_or(false),
@@ -149,7 +154,10 @@ struct PoolSource {
 }
 
 impl PoolSource {
-    fn of(ipam: &ConfObject<'_>) -> Result<Self, Error> {
+    fn of(ipam: &ConfObject<'_>, cluster: Option<&ClusterPools>) -> Result<Self, Error> {
+        if let Some(cluster) = cluster {
+            return Ok(Self { inline: Pools::default(), dir: Some(cluster.pools_dir()) });
+        }
         let inline = ipam.value("pools").unwrap_or(&Value::Null);
         let named = ipam.text("poolsDir")?.or(ipam.text("pools_dir")?);
         let dir = match named {
@@ -180,6 +188,21 @@ impl PoolSource {
             Some(dir) => Ok(self.inline.clone().merge(Pools::read_dir(dir)?)),
             None => Ok(self.inline.clone()),
         }
+    }
+}
+
+/// Parses `store`: whether the pools are those of the cluster.
+fn cluster(ipam: &ConfObject<'_>, state: &StateDir) -> Result<Option<ClusterPools>, Error> {
+    match ipam.text("store")? {
+        None | Some("local") => Ok(None),
+        Some("cluster") => {
+            let has = |key: &&str| ipam.value(key).is_some_and(|value| !value.is_null());
+            match ["pools", "poolsDir", "pools_dir"].into_iter().find(has) {
+                Some(key) => Err(IpamError::PoolsOfCluster(key).into()),
+                None => Ok(Some(ClusterPools::of(state.root()))),
+            }
+        }
+        Some(other) => Err(IpamError::UnknownStore(other.to_owned()).into()),
     }
 }
 

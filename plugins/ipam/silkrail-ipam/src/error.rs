@@ -20,6 +20,20 @@ pub(crate) enum IpamError {
     /// All pools are full.
     #[error("{0}")]
     Full(String),
+    /// The cluster has no block with a free address.
+    #[error("{0}")]
+    NoBlock(String),
+    /// The node cannot get a block with a free address at present.
+    #[error("{0}")]
+    BlockUnavailable(String),
+    /// `ipam.store` is not one of the known values.
+    #[error("ipam.store: expected \"local\" or \"cluster\", found {0:?}")]
+    UnknownStore(String),
+    /// The pools of the cluster cannot be combined with others.
+    #[error(
+        "ipam.{0}: not allowed with \"store\": \"cluster\", which uses the SpiderIPPool objects of the cluster; remove one of them"
+    )]
+    PoolsOfCluster(&'static str),
     /// The claim of a pod that no longer exists could not be reverted.
     #[error("{0}")]
     Left(String),
@@ -39,8 +53,9 @@ impl PluginError for IpamError {
         match self {
             Self::MatchMasterSubnet => Condition::UnsupportedField,
             Self::WrongArgument(_) => Condition::InvalidEnvironment,
-            Self::Refused(_) | Self::Full(_) => Condition::NoAddress,
-            Self::Left(_) => Condition::TryAgain,
+            Self::Refused(_) | Self::Full(_) | Self::NoBlock(_) => Condition::NoAddress,
+            Self::UnknownStore(_) | Self::PoolsOfCluster(_) => Condition::InvalidConfig,
+            Self::Left(_) | Self::BlockUnavailable(_) => Condition::TryAgain,
             Self::NoAttachment(_) | Self::NotOwner { .. } | Self::NotClaimed { .. } => Condition::Changed,
         }
     }

@@ -7,6 +7,7 @@
 
 mod add;
 mod change;
+mod cluster;
 mod conf;
 mod error;
 mod pod_interface_note;

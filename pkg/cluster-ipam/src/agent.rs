@@ -1,0 +1,195 @@
+//! The agent of a node.
+
+use std::{
+    convert::Infallible,
+    fmt,
+    fs::{File, TryLockError},
+    io,
+    path::PathBuf,
+    pin::pin,
+    time::Duration,
+};
+
+use futures_util::{Stream, StreamExt, stream};
+use ipam::{LocalStore, StoreError};
+use kube::Client;
+use tokio::{
+    sync::mpsc,
+    time::{MissedTickBehavior, interval},
+};
+
+use crate::{
+    KubeBlocks,
+    node_object::{self, NodeObject},
+    object_store::ObjectStore,
+    session::{Session, SessionOptions},
+    socket::{self, WaitingRequest},
+};
+
+/// The timeout of a request to the API server.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often the use of blocks is read.
+const TICK: Duration = Duration::from_secs(1);
+
+/// The options of the agent.
+#[derive(Debug, Clone)]
+pub struct AgentOptions {
+    /// The name of the node in Kubernetes.
+    pub node_name: String,
+    /// The state directory of the plugins.
+    pub state_dir: PathBuf,
+}
+
+/// The agent cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// Another agent runs on the node.
+    #[error("{}: another `silkraild ipam` runs on this node", .0.display())]
+    AlreadyRunning(PathBuf),
+    /// A file or the socket cannot be created.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The path.
+        path: PathBuf,
+        /// The error of the system call.
+        source: io::Error,
+    },
+    /// A directory cannot be created.
+    #[error(transparent)]
+    File(#[from] statefile::Error),
+    /// The store of the plugins cannot be opened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The agent of a node.
+pub struct Agent {
+    client: Client,
+    options: AgentOptions,
+    requests: mpsc::Receiver<WaitingRequest>,
+    /// Held as long as the agent runs.
+    _lock: File,
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agent").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Agent {
+    /// Prepares the directory of the node and listens on the socket. Must be called in a Tokio runtime.
+    ///
+    /// # Errors
+    /// [`AgentError`].
+    pub fn start(client: Client, options: AgentOptions) -> Result<Self, AgentError> {
+        let directory = options.state_dir.join("cluster");
+        statefile::make_dir(&directory, 0o700)?;
+        let lock = lock(directory.join("lock"))?;
+        let path = directory.join("socket");
+        let listener = socket::listen(&path).map_err(|source| AgentError::Io { path, source })?;
+        let (sender, requests) = mpsc::channel(64);
+        tokio::spawn(socket::serve(listener, sender));
+        Ok(Self { client, options, requests, _lock: lock })
+    }
+
+    /// Serves the plugins of the node, for ever.
+    ///
+    /// # Errors
+    /// [`AgentError::Store`].
+    pub async fn run(mut self) -> Result<Infallible, AgentError> {
+        let mut node = pin!(node_object::changes(&self.client, &self.options.node_name));
+        let mut current = NodeObject::Missing;
+        loop {
+            current = match current {
+                NodeObject::Missing => self.refuse_until_it_exists(&mut node).await,
+                NodeObject::Exists { uid, labels } => {
+                    let session = self.session(uid, labels)?;
+                    self.serve(session, &mut node).await
+                }
+            };
+        }
+    }
+
+    fn session(
+        &self,
+        uid: String,
+        labels: std::collections::BTreeMap<String, String>,
+    ) -> Result<Session, AgentError> {
+        let boot_id = bootid::current()
+            .map_err(|source| AgentError::Io { path: PathBuf::from("/").join(bootid::FILE), source })?;
+        let store = LocalStore::open(&self.options.state_dir, boot_id)?;
+        let options = SessionOptions {
+            pools_dir: self.options.state_dir.join("cluster/pools"),
+            node_name: self.options.node_name.clone(),
+            uid,
+            labels,
+        };
+        Ok(Session::new(KubeBlocks::new(self.client.clone(), REQUEST_TIMEOUT), store, options))
+    }
+
+    /// Waits for the object of the node. Plugins that ask meanwhile are refused.
+    async fn refuse_until_it_exists(
+        &mut self,
+        node: &mut (impl Stream<Item = NodeObject> + Unpin),
+    ) -> NodeObject {
+        let name = &self.options.node_name;
+        tracing::info!("waiting for the Node {name}");
+        loop {
+            tokio::select! {
+                Some(change) = node.next() => match change {
+                    NodeObject::Missing => tracing::warn!("the Node {name} does not exist; is --node-name its name?"),
+                    exists @ NodeObject::Exists { .. } => return exists,
+                },
+                Some(waiting) = self.requests.recv() => waiting.refuse(format!("the Node {name} was not read yet")),
+            }
+        }
+    }
+
+    /// Serves until the object of the node is created again under another UID, and returns what it is then.
+    async fn serve(
+        &mut self,
+        mut session: Session,
+        node: &mut (impl Stream<Item = NodeObject> + Unpin),
+    ) -> NodeObject {
+        let (pools, pool_changes) = ObjectStore::of_pools(&self.client);
+        let (reserved, reserved_changes) = ObjectStore::of_reserved(&self.client);
+        let (owned, owned_changes) = ObjectStore::of_blocks(&self.client, session.uid());
+        session.set_stores(pools, reserved, owned);
+        let changes = stream::select(pool_changes, stream::select(reserved_changes, owned_changes));
+        let mut changes = pin!(changes);
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                Some(change) = node.next() => match change {
+                    NodeObject::Exists { uid, .. } if uid != session.uid() => {
+                        return NodeObject::Exists { uid, labels: session.labels() };
+                    }
+                    change => session.set_node(change),
+                },
+                Some(()) = changes.next() => session.set_changed(),
+                Some(waiting) = self.requests.recv() => {
+                    session.add(waiting);
+                    while let Ok(waiting) = self.requests.try_recv() {
+                        session.add(waiting);
+                    }
+                }
+                _ = ticks.tick() => {}
+            }
+            session.step().await;
+        }
+    }
+}
+
+fn lock(path: PathBuf) -> Result<File, AgentError> {
+    let file = match File::create(&path) {
+        Ok(file) => file,
+        Err(source) => return Err(AgentError::Io { path, source }),
+    };
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(AgentError::AlreadyRunning(path)),
+        Err(TryLockError::Error(source)) => Err(AgentError::Io { path, source }),
+    }
+}

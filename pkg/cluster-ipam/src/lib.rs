@@ -1,0 +1,22 @@
+//! The pools of a cluster on its nodes.
+//!
+//! [`Agent`] runs on each node. It keeps the directory of the node up to date, which plugins read: the `SpiderIPPool` objects
+//! of the cluster, and in the store the blocks of addresses that the node has leased. An ADD reads both and makes no request.
+//! Only if the node has no free address of its pools, it asks the agent for a block, over a socket (see [`ipam::request_block`]).
+
+#![forbid(unsafe_code)]
+
+mod agent;
+mod ip_block;
+mod kube_blocks;
+mod leasing;
+mod node_object;
+mod object_store;
+mod plan;
+mod pool_directory;
+mod session;
+mod socket;
+
+pub use agent::{Agent, AgentError, AgentOptions};
+pub use ip_block::{InvalidIpBlock, IpBlockObject, IpBlockOwner, IpBlockSpec, IpBlockStatus};
+pub use kube_blocks::KubeBlocks;

@@ -1,0 +1,90 @@
+//! The objects of a kind, kept up to date by a watch.
+
+use std::{
+    fmt::{self, Debug},
+    hash::Hash,
+    sync::Arc,
+};
+
+use futures_util::{FutureExt, Stream, StreamExt};
+use kube::{
+    Api, Client, Resource,
+    api::DynamicObject,
+    core::{ApiResource, GroupVersionKind},
+    runtime::{
+        WatchStreamExt,
+        reflector::{Store, store::Writer},
+        watcher,
+        watcher::Config,
+    },
+};
+use kubeapi::with_causes;
+use serde::de::DeserializeOwned;
+
+use crate::ip_block::{self, IpBlockObject, NODE_UID};
+
+/// The objects of a kind, as the API server had them when it last reported a change.
+#[derive(Clone)]
+pub(crate) struct ObjectStore<K: Resource + 'static>(Store<K>)
+where
+    K::DynamicType: Eq + Hash;
+
+impl<K: Resource> fmt::Debug for ObjectStore<K>
+where
+    K::DynamicType: Eq + Hash,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ObjectStore").finish_non_exhaustive()
+    }
+}
+
+impl ObjectStore<DynamicObject> {
+    /// Returns the `SpiderIPPool` objects, and the stream that updates them: each item is a change. The stream does not end:
+    /// after a failure, which it logs, it lists the objects again.
+    pub(crate) fn of_pools(client: &Client) -> (Self, impl Stream<Item = ()> + use<>) {
+        Self::of(client, spiderpool("SpiderIPPool", "spiderippools"), Config::default())
+    }
+
+    /// Returns the `SpiderReservedIP` objects, likewise.
+    pub(crate) fn of_reserved(client: &Client) -> (Self, impl Stream<Item = ()> + use<>) {
+        Self::of(client, spiderpool("SpiderReservedIP", "spiderreservedips"), Config::default())
+    }
+}
+
+impl ObjectStore<IpBlockObject> {
+    /// Returns the blocks of a node, likewise.
+    pub(crate) fn of_blocks(client: &Client, uid: &str) -> (Self, impl Stream<Item = ()> + use<>) {
+        Self::of(client, ip_block::resource(), Config::default().labels(&format!("{NODE_UID}={uid}")))
+    }
+}
+
+impl<K> ObjectStore<K>
+where
+    K: Resource<DynamicType = ApiResource> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    fn of(client: &Client, resource: ApiResource, config: Config) -> (Self, impl Stream<Item = ()> + use<K>) {
+        let kind = resource.kind.clone();
+        let writer = Writer::<K>::new(resource.clone());
+        let store = Self(writer.as_reader());
+        // From the watch cache of the API server, without load on etcd.
+        let events = watcher(Api::all_with(client.clone(), &resource), config.any_semantic());
+        let changes = events.default_backoff().reflect(writer).filter_map(move |event| {
+            let event = event.inspect_err(|error| tracing::warn!("{kind}: {}", with_causes(error)));
+            async { event.ok().map(drop) }
+        });
+        (store, changes)
+    }
+
+    /// Returns the objects; `None` until they were listed once.
+    pub(crate) fn objects(&self) -> Option<Vec<Arc<K>>> {
+        let is_ready = self.0.wait_until_ready().now_or_never().is_some_and(|ready| ready.is_ok());
+        is_ready.then(|| self.0.state())
+    }
+}
+
+fn spiderpool(kind: &str, plural: &str) -> ApiResource {
+    ApiResource::from_gvk_with_plural(
+        &GroupVersionKind::gvk("spiderpool.spidernet.io", "v2beta1", kind),
+        plural,
+    )
+}

@@ -1,0 +1,253 @@
+//! The directory from which plugins read the pools of the cluster.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use ipam::{BlockSize, Pool, Pools};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::{
+    api::DynamicObject,
+    core::{Selector, SelectorExt},
+};
+use serde_json::{Value, json};
+
+/// The annotation of a pool with the number of addresses of its blocks.
+pub(crate) const BLOCK_SIZE: &str = "ipam.silkrail.io/block-size";
+
+/// Without the annotation, blocks are as large as possible, but the pool has at least so many.
+const BLOCKS_PER_POOL: u128 = 256;
+const SMALLEST: u64 = 4;
+const LARGEST: u64 = 64;
+
+/// The node, as pools select it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct NodeLabels {
+    /// The name of the node.
+    pub(crate) name: String,
+    /// The labels of its object.
+    pub(crate) labels: BTreeMap<String, String>,
+}
+
+/// A pool that plugins can use.
+#[derive(Debug, Clone)]
+pub(crate) struct ClusterPool {
+    /// The pool, without reserved addresses.
+    pub(crate) pool: Pool,
+    /// The size of the blocks that are leased for it.
+    pub(crate) block_size: BlockSize,
+}
+
+/// What plugins are to read.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PoolFiles {
+    /// The content of each file.
+    files: BTreeMap<String, String>,
+    /// The pools of the files.
+    pub(crate) pools: Vec<ClusterPool>,
+    /// Why other pools cannot be used.
+    pub(crate) invalid: Vec<String>,
+}
+
+impl PoolFiles {
+    /// Returns the files for a node.
+    pub(crate) fn of<'a>(
+        pools: impl IntoIterator<Item = &'a DynamicObject>,
+        reserved: impl IntoIterator<Item = &'a DynamicObject>,
+        node: &NodeLabels,
+    ) -> Self {
+        let mut found = Self::default();
+        let reserved: Vec<_> =
+            reserved.into_iter().map(|object| document(object, "SpiderReservedIP")).collect();
+        let reservations = list(&reserved);
+        // Without its reservations, no pool must be used: plugins refuse all pools if this file is invalid.
+        found.files.insert("reserved.json".to_owned(), reservations.to_string());
+        let mut valid = Vec::new();
+        for object in pools {
+            let pool = for_node(document(object, "SpiderIPPool"), node);
+            match Pools::from_text(
+                &list(&[pool.clone(), reservations.clone()]).to_string(),
+                Path::new("cluster.json"),
+            ) {
+                Ok(parsed) => {
+                    let pools = parsed.iter().map(|parsed| ClusterPool {
+                        pool: parsed.clone(),
+                        block_size: block_size(object, parsed),
+                    });
+                    found.pools.extend(pools);
+                    valid.push(pool);
+                }
+                Err(error) => {
+                    found.invalid.push(error.to_string());
+                    // Plugins report it if a network names the pool.
+                    found.files.insert(format!("invalid-{}.json", found.invalid.len()), pool.to_string());
+                }
+            }
+        }
+        found.files.insert("pools.json".to_owned(), list(&valid).to_string());
+        found
+    }
+
+    /// Makes the directory have these files only. Each is replaced atomically.
+    ///
+    /// # Errors
+    /// With the path.
+    pub(crate) fn write(&self, directory: &Path) -> Result<(), statefile::Error> {
+        statefile::make_dir(directory, 0o700)?;
+        for (name, content) in &self.files {
+            let path = directory.join(name);
+            if fs::read(&path).is_ok_and(|current| current == content.as_bytes()) {
+                continue;
+            }
+            statefile::replace(&path, 0o600, content.as_bytes())?;
+        }
+        let failed = |path: PathBuf| move |source| statefile::Error::Io { operation: "list", path, source };
+        let entries = fs::read_dir(directory).map_err(failed(directory.to_owned()))?;
+        for entry in entries.filter_map(io::Result::ok) {
+            let is_ours = entry.file_name().to_str().is_some_and(|name| self.files.contains_key(name));
+            if !is_ours {
+                statefile::remove(&entry.path())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the part of an object that plugins read.
+fn document(object: &DynamicObject, kind: &str) -> Value {
+    let mut metadata = json!({"name": object.metadata.name});
+    if let Some(time) = &object.metadata.deletion_timestamp {
+        metadata["deletionTimestamp"] = json!(time);
+    }
+    let mut document = json!({
+        "apiVersion": "spiderpool.spidernet.io/v2beta1",
+        "kind": kind,
+        "metadata": metadata,
+        "spec": object.data["spec"],
+    });
+    // The allocations of Spiderpool itself, which are excluded.
+    if let Some(allocated) = object.data.pointer("/status/allocatedIPs").filter(|value| !value.is_null()) {
+        document["status"] = json!({"allocatedIPs": allocated});
+    }
+    document
+}
+
+/// Replaces the selection of nodes by labels, which plugins do not know, with one by name.
+fn for_node(mut pool: Value, node: &NodeLabels) -> Value {
+    let spec = &mut pool["spec"];
+    let has_names = spec["nodeName"].as_array().is_some_and(|names| !names.is_empty());
+    let selector = serde_json::from_value::<LabelSelector>(spec["nodeAffinity"].clone()).ok();
+    if let (false, Some(Ok(selector))) = (has_names, selector.map(Selector::try_from)) {
+        let names = if selector.matches(&node.labels) {
+            node.name.as_str()
+        } else {
+            "nodes that nodeAffinity selects"
+        };
+        spec["nodeName"] = json!([names]);
+        spec["nodeAffinity"] = Value::Null;
+    }
+    pool
+}
+
+fn list(items: &[Value]) -> Value {
+    let flat: Vec<_> = items
+        .iter()
+        .flat_map(|item| item["items"].as_array().cloned().unwrap_or_else(|| vec![item.clone()]))
+        .collect();
+    json!({"apiVersion": "v1", "kind": "List", "items": flat})
+}
+
+/// Returns the size of the blocks of a pool: what its annotation says, or else a size that leaves enough blocks for many nodes.
+fn block_size(object: &DynamicObject, pool: &Pool) -> BlockSize {
+    let annotated = object.metadata.annotations.as_ref().and_then(|all| all.get(BLOCK_SIZE));
+    if let Some(size) = annotated.and_then(|text| text.parse().ok()) {
+        return size;
+    }
+    let most = u64::try_from(pool.ranges.len() / BLOCKS_PER_POOL).unwrap_or(LARGEST).clamp(SMALLEST, LARGEST);
+    let size = 1 << most.ilog2();
+    BlockSize::try_from(size).unwrap_or(BlockSize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(name: &str, spec: Value) -> DynamicObject {
+        serde_json::from_value(
+            json!({"apiVersion": "a/v1", "kind": "K", "metadata": {"name": name}, "spec": spec}),
+        )
+        .unwrap()
+    }
+
+    fn node() -> NodeLabels {
+        NodeLabels {
+            name: "gpu-07".to_owned(),
+            labels: BTreeMap::from([("zone".to_owned(), "a".to_owned())]),
+        }
+    }
+
+    #[test]
+    fn plugins_read_pools_without_reserved_addresses() {
+        let pools = [
+            object("good", json!({"subnet": "10.0.0.0/24", "ips": ["10.0.0.1-10.0.0.9"]})),
+            object("bad", json!({"subnet": "10.1.0.0/24", "ips": ["10.2.0.1"]})),
+        ];
+        let reserved = [object("r", json!({"ips": ["10.0.0.2-10.0.0.3"]}))];
+        let files = PoolFiles::of(&pools, &reserved, &node());
+        assert_eq!(files.pools.len(), 1);
+        assert_eq!(files.pools[0].pool.ranges.len(), 7);
+        assert!(files.invalid[0].contains("10.2.0.1"), "{:?}", files.invalid);
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("earlier.json"), "{}").unwrap();
+        files.write(directory.path()).unwrap();
+        let read = Pools::read_dir(directory.path()).unwrap();
+        assert_eq!(read.iter().map(|pool| pool.name.to_string()).collect::<Vec<_>>(), ["good"]);
+        assert_eq!(read.get("good").unwrap().ranges.len(), 7);
+        assert!(read.unusable().contains("10.2.0.1"), "{}", read.unusable());
+        assert!(!directory.path().join("earlier.json").exists());
+    }
+
+    #[test]
+    fn an_invalid_reservation_makes_all_pools_unusable() {
+        let pools = [object("good", json!({"subnet": "10.0.0.0/24", "ips": ["10.0.0.1-10.0.0.9"]}))];
+        let reserved = [object("r", json!({"ips": ["10.0.0.2-x"]}))];
+        let files = PoolFiles::of(&pools, &reserved, &node());
+        assert!(files.pools.is_empty());
+        let directory = tempfile::tempdir().unwrap();
+        files.write(directory.path()).unwrap();
+        assert!(matches!(Pools::read_dir(directory.path()), Err(ipam::PoolReadError::Reservation(_))));
+    }
+
+    #[test]
+    fn labels_of_the_node_are_compared() {
+        let spec =
+            |zone: &str| json!({"subnet": "10.0.0.0/24", "nodeAffinity": {"matchLabels": {"zone": zone}}});
+        for (zone, name) in [("a", "gpu-07"), ("b", "nodes that nodeAffinity selects")] {
+            let files = PoolFiles::of(&[object("p", spec(zone))], &[], &node());
+            assert_eq!(files.pools[0].pool.affinity.node_names, [name]);
+            assert!(!files.pools[0].pool.affinity.node);
+        }
+    }
+
+    #[test]
+    fn the_size_of_blocks_depends_on_the_pool() {
+        let size = |ips: &str, annotations: Value| {
+            let mut pool = object("p", json!({"subnet": "10.0.0.0/8", "ips": [ips]}));
+            pool.metadata.annotations = serde_json::from_value(annotations).unwrap();
+            PoolFiles::of(&[pool], &[], &node()).pools[0].block_size.addresses()
+        };
+        for (ips, expected) in [
+            ("10.0.0.1-10.0.0.250", 4),
+            ("10.0.0.0-10.0.7.255", 8),
+            ("10.0.0.0-10.0.15.254", 8),
+            ("10.0.0.0-10.0.15.255", 16),
+            ("10.0.0.0-10.255.255.255", 64),
+        ] {
+            assert_eq!(size(ips, Value::Null), expected, "{ips}");
+        }
+        assert_eq!(size("10.0.0.1-10.0.0.250", json!({BLOCK_SIZE: "32"})), 32);
+        assert_eq!(size("10.0.0.1-10.0.0.250", json!({BLOCK_SIZE: "33"})), 4);
+    }
+}

@@ -1,0 +1,133 @@
+//! The socket on which plugins ask for blocks. The other side is [`ipam::request_block`].
+
+use std::{
+    fs::Permissions, io, net::IpAddr, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::{UnixListener, UnixStream},
+    sync::{Semaphore, mpsc, oneshot},
+    time::timeout,
+};
+
+/// The number of plugins that can wait at the same time.
+const MAX_CONNECTIONS: usize = 1024;
+/// The maximum length of a request in bytes.
+const MAX_REQUEST: u64 = 1 << 20;
+/// The timeout for receiving a request and for sending an answer.
+const IO_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time after which a plugin gets an answer in any case. A CNI call takes longer only with a longer timeout of its own.
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A request of a plugin.
+#[derive(Debug, Deserialize)]
+pub(crate) struct BlockRequest {
+    /// The pools from which it needs an address, in the order in which they are tried.
+    pub(crate) pools: Vec<String>,
+    /// The address that it needs.
+    #[serde(default)]
+    pub(crate) address: Option<IpAddr>,
+}
+
+/// The answer to a request.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct BlockAnswer {
+    /// Why the node has no block with a free address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+    /// Whether it may have one later.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) retry: bool,
+}
+
+/// A request that waits for its answer.
+#[derive(Debug)]
+pub(crate) struct WaitingRequest {
+    pub(crate) request: BlockRequest,
+    pub(crate) answer: oneshot::Sender<BlockAnswer>,
+}
+
+impl WaitingRequest {
+    /// Answers that there is no block at present.
+    pub(crate) fn refuse(self, error: String) {
+        // The plugin may have gone.
+        let _ = self.answer.send(BlockAnswer::unavailable(error));
+    }
+}
+
+impl BlockAnswer {
+    /// There will be no block.
+    pub(crate) fn refused(error: String) -> Self {
+        Self { error: Some(error), retry: false }
+    }
+
+    /// There is no block at present.
+    pub(crate) fn unavailable(error: String) -> Self {
+        Self { error: Some(error), retry: true }
+    }
+}
+
+/// Listens on a socket, which replaces one of an earlier process. Only root can connect.
+///
+/// # Errors
+/// The error of the system call.
+pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// Passes requests on, for ever.
+pub(crate) async fn serve(listener: UnixListener, requests: mpsc::Sender<WaitingRequest>) {
+    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let Ok(slot) = slots.clone().acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let requests = requests.clone();
+                tokio::spawn(async move {
+                    if let Err(error) = answer(stream, requests).await {
+                        tracing::debug!("a plugin's request failed: {error}");
+                    }
+                    drop(slot);
+                });
+            }
+            Err(error) => {
+                tracing::warn!("cannot accept the request of a plugin: {error}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn answer(stream: UnixStream, requests: mpsc::Sender<WaitingRequest>) -> io::Result<()> {
+    let (reader, mut writer) = stream.into_split();
+    let mut reader = BufReader::new(reader).take(MAX_REQUEST);
+    let mut line = String::new();
+    timeout(IO_TIMEOUT, reader.read_line(&mut line)).await??;
+    let (sender, receiver) = oneshot::channel();
+    let reply = match serde_json::from_str(&line) {
+        Ok(request) => {
+            let waiting = WaitingRequest { request, answer: sender };
+            let _ = requests.send(waiting).await;
+            tokio::select! {
+                reply = timeout(ANSWER_TIMEOUT, receiver) => match reply {
+                    Ok(Ok(reply)) => reply,
+                    _ => BlockAnswer::unavailable("the node could not lease a block in time".to_owned()),
+                },
+                // The plugin has gone. What it sends besides its line is ignored.
+                _ = reader.read_u8() => return Ok(()),
+            }
+        }
+        Err(error) => BlockAnswer::refused(format!("invalid request: {error}")),
+    };
+    let mut text = serde_json::to_string(&reply)?;
+    text.push('\n');
+    timeout(IO_TIMEOUT, writer.write_all(text.as_bytes())).await?
+}

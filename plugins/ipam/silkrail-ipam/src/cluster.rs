@@ -1,0 +1,62 @@
+//! Pools of the cluster: `"store": "cluster"`. The node has blocks of their addresses, from which an ADD takes them. It asks the
+//! daemon of the node only if none is free.
+
+use std::{
+    net::IpAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use ipam::{BlockRequestError, LocalStore, Pool, request_block};
+use plugin_runtime::{Error, Node};
+
+use crate::error::IpamError;
+
+/// The timeout for a block, which needs a few requests to the API server.
+const BLOCK_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The pools of the cluster, as `silkraild ipam` gives them to the node.
+#[derive(Debug)]
+pub(crate) struct ClusterPools {
+    directory: PathBuf,
+}
+
+impl ClusterPools {
+    /// Returns those of the node with this state directory.
+    pub(crate) fn of(state: &Path) -> Self {
+        Self { directory: state.join("cluster") }
+    }
+
+    /// Returns the directory of the pools.
+    pub(crate) fn pools_dir(&self) -> PathBuf {
+        self.directory.join("pools")
+    }
+
+    /// Returns the pools with those addresses only that are in blocks of the node, without the pools that have none.
+    ///
+    /// # Errors
+    /// If the blocks cannot be read.
+    pub(crate) fn on_node(store: &LocalStore, pools: &[&Pool]) -> Result<Vec<Pool>, Error> {
+        let blocks = store.blocks()?;
+        let pools = pools.iter().map(|pool| pool.in_blocks(&blocks));
+        Ok(pools.filter(|pool| !pool.ranges.is_empty()).collect())
+    }
+
+    /// Returns when the node has a block with a free address of one of these pools, or with this address.
+    ///
+    /// # Errors
+    /// If it does not get one.
+    pub(crate) fn request(&self, node: &Node, pools: &[&Pool], address: Option<IpAddr>) -> Result<(), Error> {
+        let names: Vec<_> = pools.iter().map(|pool| pool.name.as_str()).collect();
+        let deadline = node.budget.until("a block of addresses", BLOCK_TIMEOUT);
+        request_block(&self.directory.join("socket"), &names, address, deadline.at()).map_err(|error| {
+            match error {
+                BlockRequestError::Refused(problem) => IpamError::NoBlock(problem),
+                BlockRequestError::Unavailable(_) | BlockRequestError::Socket { .. } => {
+                    IpamError::BlockUnavailable(format!("no free address on this node: {error}"))
+                }
+            }
+            .into()
+        })
+    }
+}

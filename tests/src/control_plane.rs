@@ -1,0 +1,231 @@
+//! The control plane of a real Kubernetes, without nodes: etcd and the API server that `hack/kube prepare` builds.
+
+use std::{
+    fs::{self, File},
+    io::Write,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::tools;
+
+/// The time within which a program of the control plane starts.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// etcd and an API server, for as long as this value lives.
+#[derive(Debug)]
+pub struct ControlPlane {
+    directory: TempDir,
+    etcd_port: u16,
+    api_port: u16,
+    etcd: Option<Child>,
+    api: Option<Child>,
+}
+
+impl ControlPlane {
+    /// Starts etcd and the API server, and applies the `CustomResourceDefinition`s and roles of `conf/silkraild-ipam`.
+    ///
+    /// # Panics
+    /// If they do not start.
+    pub fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut plane =
+            Self { directory, etcd_port: free_port(), api_port: free_port(), etcd: None, api: None };
+        plane.make_keys();
+        plane.start_etcd();
+        plane.start_api();
+        plane.kubectl(&["create", "namespace", "silkrail"]);
+        for file in ["spiderippools", "ipblocks", "rbac"] {
+            plane.kubectl(&["apply", "--filename", &format!("conf/silkraild-ipam/{file}.yaml")]);
+        }
+        let crds = ["wait", "--for=condition=Established", "crds", "--all"];
+        plane.kubectl(&crds);
+        plane
+    }
+
+    /// Starts etcd with the data that it had.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn start_etcd(&mut self) {
+        let client = format!("http://127.0.0.1:{}", self.etcd_port);
+        let peer = "http://127.0.0.1:0";
+        let mut etcd = self.program("etcd");
+        etcd.arg("--data-dir").arg(self.path("etcd")).arg("--unsafe-no-fsync");
+        etcd.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+        etcd.args(["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]);
+        etcd.args(["--initial-cluster", &format!("default={peer}")]);
+        self.etcd = Some(etcd.spawn().unwrap());
+    }
+
+    /// Starts the API server, and waits until it is ready.
+    ///
+    /// # Panics
+    /// If it is not within two minutes.
+    pub fn start_api(&mut self) {
+        let keys = self.path("keys");
+        let mut api = self.program("kube-apiserver");
+        api.arg(format!("--etcd-servers=http://127.0.0.1:{}", self.etcd_port));
+        api.arg(format!("--secure-port={}", self.api_port));
+        api.args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--authorization-mode=RBAC"]);
+        api.args(["--anonymous-auth=false", "--service-cluster-ip-range=10.96.0.0/24"]);
+        api.arg("--service-account-issuer=https://kubernetes.default.svc");
+        api.arg(format!("--cert-dir={}", keys.display()));
+        for (option, file) in [
+            ("token-auth-file", "tokens.csv"),
+            ("service-account-key-file", "accounts.pub"),
+            ("service-account-signing-key-file", "accounts.key"),
+        ] {
+            api.arg(format!("--{option}={}", keys.join(file).display()));
+        }
+        self.api = Some(api.spawn().unwrap());
+        let deadline = Instant::now() + START_TIMEOUT;
+        while !self.try_kubectl(&["get", "--raw", "/readyz"]).0 {
+            assert!(
+                Instant::now() < deadline,
+                "the API server does not start: {}",
+                self.log("kube-apiserver")
+            );
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Kills the API server.
+    pub fn kill_api(&mut self) {
+        self.api.take().into_iter().for_each(kill);
+    }
+
+    /// Kills etcd.
+    pub fn kill_etcd(&mut self) {
+        self.etcd.take().into_iter().for_each(kill);
+    }
+
+    /// Runs kubectl as an administrator, and returns its output.
+    ///
+    /// # Panics
+    /// If it fails.
+    pub fn kubectl(&self, args: &[&str]) -> String {
+        let (is_ok, output) = self.try_kubectl(args);
+        assert!(is_ok, "kubectl {args:?}: {output}");
+        output
+    }
+
+    /// Runs kubectl as an administrator, and returns whether it succeeds, and its output or its error.
+    pub fn try_kubectl(&self, args: &[&str]) -> (bool, String) {
+        let mut kubectl = Command::new(kubernetes("kubectl"));
+        let output =
+            kubectl.args(args).env("KUBECONFIG", self.path("admin")).current_dir(root()).output().unwrap();
+        let text = if output.status.success() { output.stdout } else { output.stderr };
+        (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// Creates or changes an object.
+    ///
+    /// # Panics
+    /// If the API server refuses it.
+    pub fn apply(&self, object: &Value) {
+        let mut kubectl = Command::new(kubernetes("kubectl"));
+        kubectl.args(["apply", "--filename=-"]).env("KUBECONFIG", self.path("admin"));
+        let mut child = kubectl.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(object.to_string().as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success(), "{object}");
+    }
+
+    /// Returns the objects of a kind.
+    pub fn list(&self, kind: &str) -> Vec<Value> {
+        let list: Value = serde_json::from_str(&self.kubectl(&["get", kind, "--output=json"])).unwrap();
+        list["items"].as_array().unwrap().clone()
+    }
+
+    /// Creates a node without a machine.
+    pub fn add_node(&self, name: &str) {
+        self.apply(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}));
+    }
+
+    /// Returns the path of a kubeconfig file with the rights of the agents of `conf/silkraild-ipam`.
+    pub fn agent_kubeconfig(&self) -> PathBuf {
+        self.path("agent")
+    }
+
+    /// Returns the last lines that a program has logged.
+    pub fn log(&self, program: &str) -> String {
+        let log = fs::read_to_string(self.path(program).with_extension("log")).unwrap_or_default();
+        let lines: Vec<_> = log.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn program(&self, name: &str) -> Command {
+        let log =
+            File::options().create(true).append(true).open(self.path(name).with_extension("log")).unwrap();
+        let mut program = Command::new(kubernetes(name));
+        program.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        program
+    }
+
+    fn make_keys(&self) {
+        let keys = self.path("keys");
+        fs::create_dir(&keys).unwrap();
+        let openssl = |args: &[&str]| {
+            assert!(
+                Command::new("openssl")
+                    .args(args)
+                    .current_dir(&keys)
+                    .stderr(Stdio::null())
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+        };
+        openssl(&["genrsa", "-out", "accounts.key", "2048"]);
+        openssl(&["rsa", "-in", "accounts.key", "-pubout", "-out", "accounts.pub"]);
+        let account = "system:serviceaccount:silkrail:silkraild-ipam";
+        let tokens = format!("admin-token,admin,1,\"system:masters\"\nagent-token,{account},2\n");
+        fs::write(keys.join("tokens.csv"), tokens).unwrap();
+        for user in ["admin", "agent"] {
+            let server = format!("https://127.0.0.1:{}", self.api_port);
+            let config = json!({
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [{"name": "a", "cluster": {"server": server, "insecure-skip-tls-verify": true}}],
+                "users": [{"name": user, "user": {"token": format!("{user}-token")}}],
+                "contexts": [{"name": "a", "context": {"cluster": "a", "user": user}}],
+                "current-context": "a",
+            });
+            fs::write(self.path(user), config.to_string()).unwrap();
+        }
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        self.kill_api();
+        self.kill_etcd();
+    }
+}
+
+fn kill(mut child: Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+fn kubernetes(program: &str) -> PathBuf {
+    tools::tools("kubernetes", program).join(program)
+}
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}

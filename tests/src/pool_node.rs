@@ -1,0 +1,157 @@
+//! A node that uses pools of the cluster: a state directory, an agent (`silkraild ipam`), and calls of `silkrail-ipam`. There is
+//! no machine, so any number of nodes can be had.
+
+use std::{
+    fs::{self, File},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+use tempfile::TempDir;
+use testkit::{Answer, Binaries, Call};
+
+use crate::{control_plane::ControlPlane, daemon};
+
+/// The time within which an agent serves plugins.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A node.
+#[derive(Debug)]
+pub struct PoolNode {
+    name: String,
+    state: TempDir,
+    binaries: Binaries,
+    kubeconfig: PathBuf,
+    agent: Option<Child>,
+}
+
+impl PoolNode {
+    /// Adds a node to the cluster and starts its agent.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn start(plane: &ControlPlane, name: &str) -> Self {
+        plane.add_node(name);
+        let mut node = Self {
+            name: name.to_owned(),
+            state: tempfile::tempdir_in("/dev/shm").unwrap(),
+            binaries: Binaries::find(),
+            kubeconfig: plane.agent_kubeconfig(),
+            agent: None,
+        };
+        node.start_agent();
+        node
+    }
+
+    /// Starts the agent.
+    ///
+    /// # Panics
+    /// If it does not listen.
+    pub fn start_agent(&mut self) {
+        let log = File::options().create(true).append(true).open(self.log_path()).unwrap();
+        let mut agent = Command::new(daemon::executable());
+        agent.args(["ipam", "--node-name", &self.name]).arg("--state-dir").arg(self.state.path());
+        agent.env("KUBECONFIG", &self.kubeconfig).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let socket = self.state.path().join("cluster/socket");
+        let _ = fs::remove_file(&socket);
+        self.agent = Some(agent.spawn().unwrap());
+        let deadline = Instant::now() + START_TIMEOUT;
+        while !socket.exists() {
+            assert!(Instant::now() < deadline, "the agent does not start: {}", self.log());
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Kills the agent.
+    pub fn kill_agent(&mut self) {
+        if let Some(mut agent) = self.agent.take() {
+            let _ = agent.kill();
+            let _ = agent.wait();
+        }
+    }
+
+    /// Removes what a reboot removes, and starts the agent again.
+    pub fn reboot(&mut self) {
+        self.kill_agent();
+        for entry in fs::read_dir(self.state.path()).unwrap() {
+            let path = entry.unwrap().path();
+            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            removed.unwrap();
+        }
+        self.start_agent();
+    }
+
+    /// Returns a call for a container, with these pools.
+    pub fn call(&self, container: &str, pools: &[&str]) -> Call {
+        let ipam = json!({"type": "silkrail-ipam", "store": "cluster", "default_ipv4_ippool": pools, "nodeName": self.name});
+        let conf = json!({"cniVersion": "1.1.0", "name": "rail", "type": "silkrail-ipam", "ipam": ipam});
+        Call::new(&self.binaries, "silkrail-ipam")
+            .state_dir(self.state.path())
+            .conf(&conf)
+            .container(container)
+    }
+
+    /// Calls ADD for a container, and returns the address.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn add(&self, container: &str, pool: &str) -> String {
+        let answer = self.try_add(container, pool);
+        let result = answer.json();
+        let address = result["ips"][0]["address"].as_str();
+        let address = address.unwrap_or_else(|| panic!("{result}\n{}", self.log()));
+        address.split('/').next().unwrap().to_owned()
+    }
+
+    /// Calls ADD for a container.
+    pub fn try_add(&self, container: &str, pool: &str) -> Answer {
+        self.call(container, &[pool]).add()
+    }
+
+    /// Calls DEL for a container.
+    ///
+    /// # Panics
+    /// If it fails.
+    pub fn del(&self, container: &str, pool: &str) {
+        self.call(container, &[pool]).del().done();
+    }
+
+    /// Returns the blocks that the node has leased according to the cluster.
+    pub fn blocks(&self, plane: &ControlPlane) -> Vec<String> {
+        let is_own = |block: &serde_json::Value| block["spec"]["owner"]["nodeName"] == self.name.as_str();
+        let name = |block: serde_json::Value| block["metadata"]["name"].as_str().unwrap().to_owned();
+        plane.list("ipblocks").into_iter().filter(is_own).map(name).collect()
+    }
+
+    /// Returns what the agent has logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+
+    /// Waits until the agent has logged a text.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn wait_for_log(&self, text: &str) {
+        let deadline = Instant::now() + START_TIMEOUT;
+        while !self.log().contains(text) {
+            assert!(Instant::now() < deadline, "the agent does not log {text:?}: {}", self.log());
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Kept when the node is rebooted.
+    fn log_path(&self) -> PathBuf {
+        self.state.path().with_extension("log")
+    }
+}
+
+impl Drop for PoolNode {
+    fn drop(&mut self) {
+        self.kill_agent();
+        let _ = fs::remove_file(self.log_path());
+    }
+}
