@@ -4,7 +4,7 @@
 use std::{
     fs::{self, File},
     path::PathBuf,
-    process::{Child, Command, Stdio},
+    process::{Child, Command, Output, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -29,7 +29,7 @@ pub struct PoolNode {
 }
 
 impl PoolNode {
-    /// Adds a node to the cluster and starts its agent.
+    /// Adds a node to the cluster, starts its agent, and waits until it has the pools.
     ///
     /// # Panics
     /// If it does not start.
@@ -43,7 +43,21 @@ impl PoolNode {
             agent: None,
         };
         node.start_agent();
+        node.wait_for_pools();
         node
+    }
+
+    /// Waits until plugins can read the pools of the cluster.
+    ///
+    /// # Panics
+    /// If they cannot.
+    pub fn wait_for_pools(&self) {
+        let pools = self.state.path().join("cluster/pools/pools.json");
+        let deadline = Instant::now() + START_TIMEOUT;
+        while !pools.exists() {
+            assert!(Instant::now() < deadline, "there are no pools: {}", self.log());
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Starts the agent.
@@ -52,9 +66,8 @@ impl PoolNode {
     /// If it does not listen.
     pub fn start_agent(&mut self) {
         let log = File::options().create(true).append(true).open(self.log_path()).unwrap();
-        let mut agent = Command::new(daemon::executable());
-        agent.args(["ipam", "--node-name", &self.name]).arg("--state-dir").arg(self.state.path());
-        agent.env("KUBECONFIG", &self.kubeconfig).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let mut agent = self.agent_command();
+        agent.stdout(Stdio::null()).stderr(log);
         let socket = self.state.path().join("cluster/socket");
         let _ = fs::remove_file(&socket);
         self.agent = Some(agent.spawn().unwrap());
@@ -63,6 +76,21 @@ impl PoolNode {
             assert!(Instant::now() < deadline, "the agent does not start: {}", self.log());
             thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// Runs another agent until it exits.
+    ///
+    /// # Panics
+    /// If it cannot be run.
+    pub fn run_agent(&self) -> Output {
+        self.agent_command().output().unwrap()
+    }
+
+    fn agent_command(&self) -> Command {
+        let mut agent = Command::new(daemon::executable());
+        agent.args(["ipam", "--node-name", &self.name]).arg("--state-dir").arg(self.state.path());
+        agent.env("KUBECONFIG", &self.kubeconfig).stdin(Stdio::null());
+        agent
     }
 
     /// Kills the agent.
@@ -82,6 +110,7 @@ impl PoolNode {
             removed.unwrap();
         }
         self.start_agent();
+        self.wait_for_pools();
     }
 
     /// Returns a call for a container, with these pools.

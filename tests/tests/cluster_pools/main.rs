@@ -3,3 +3,18 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod blocks;
+mod edits;
+mod outages;
+mod rights;
+
+use serde_json::{Value, json};
+
+/// Returns a pool of 10.16.0.0/16.
+fn pool(name: &str, ips: &str, block_size: &str) -> Value {
+    json!({
+        "apiVersion": "spiderpool.spidernet.io/v2beta1",
+        "kind": "SpiderIPPool",
+        "metadata": {"name": name, "annotations": {"ipam.silkrail.io/block-size": block_size}},
+        "spec": {"subnet": "10.16.0.0/16", "ips": [ips]},
+    })
+}

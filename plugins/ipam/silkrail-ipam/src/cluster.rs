@@ -32,6 +32,23 @@ impl ClusterPools {
         self.directory.join("pools")
     }
 
+    /// Checks that the daemon has written the pools since the node was booted.
+    ///
+    /// # Errors
+    /// If it has not.
+    pub(crate) fn check_is_ready(&self) -> Result<(), Error> {
+        let directory = self.pools_dir();
+        if directory.is_dir() {
+            return Ok(());
+        }
+        let text = format!(
+            "the pools of the cluster are not known on this node yet ({} does not exist); is `silkraild ipam` running, and can it \
+             reach the API server? Try again later",
+            directory.display()
+        );
+        Err(IpamError::BlockUnavailable(text).into())
+    }
+
     /// Returns the pools with those addresses only that are in blocks of the node, without the pools that have none.
     ///
     /// # Errors

@@ -156,6 +156,7 @@ struct PoolSource {
 impl PoolSource {
     fn of(ipam: &ConfObject<'_>, cluster: Option<&ClusterPools>) -> Result<Self, Error> {
         if let Some(cluster) = cluster {
+            cluster.check_is_ready()?;
             return Ok(Self { inline: Pools::default(), dir: Some(cluster.pools_dir()) });
         }
         let inline = ipam.value("pools").unwrap_or(&Value::Null);

@@ -1,0 +1,91 @@
+//! The API server, etcd, agents and nodes end at any time.
+
+use std::collections::BTreeSet;
+
+use silkrail_tests::{control_plane::ControlPlane, pool_node::PoolNode};
+use testkit::wait_until;
+
+use crate::pool;
+
+#[test]
+fn addresses_of_the_nodes_blocks_are_assigned_without_the_api_server_and_without_the_agent() {
+    let mut plane = ControlPlane::start();
+    plane.apply(&pool("rail0", "10.16.0.0-10.16.0.255", "16"));
+    let mut node = PoolNode::start(&plane, "node-a");
+    let mut used = BTreeSet::from([node.add("c0", "rail0")]);
+    plane.kill_api();
+    for number in 1..10 {
+        assert!(used.insert(node.add(&format!("c{number}"), "rail0")));
+    }
+    node.kill_agent();
+    for number in 10..16 {
+        assert!(used.insert(node.add(&format!("c{number}"), "rail0")));
+    }
+    node.try_add("c16", "rail0")
+        .error(11)
+        .says(&["no free address on this node", "is `silkraild ipam` running"]);
+    node.del("c0", "rail0");
+    used.insert(node.add("c17", "rail0"));
+    // The agent starts without the API server. It has the blocks that it had.
+    node.start_agent();
+    node.del("c1", "rail0");
+    node.add("c18", "rail0");
+    node.try_add("c19", "rail0").error(11).says(&["no free address on this node"]);
+    plane.start_api();
+    node.wait_for_log("is leased for IPPool rail0");
+    assert!(used.insert(node.add("c20", "rail0")));
+    assert_eq!(node.blocks(&plane).len(), 2);
+}
+
+#[test]
+fn a_node_that_was_rebooted_has_the_blocks_that_it_had() {
+    let plane = ControlPlane::start();
+    plane.apply(&pool("rail0", "10.16.0.0-10.16.0.255", "16"));
+    let mut node = PoolNode::start(&plane, "node-a");
+    for number in 0..20 {
+        node.add(&format!("c{number}"), "rail0");
+    }
+    let blocks = node.blocks(&plane);
+    node.reboot();
+    for number in 0..20 {
+        node.add(&format!("d{number}"), "rail0");
+    }
+    assert_eq!(node.blocks(&plane), blocks);
+}
+
+#[test]
+fn a_node_whose_object_is_created_again_keeps_its_blocks() {
+    let plane = ControlPlane::start();
+    plane.apply(&pool("rail0", "10.16.0.0-10.16.0.255", "16"));
+    let node = PoolNode::start(&plane, "node-a");
+    let address = node.add("c0", "rail0");
+    let owner = || {
+        plane
+            .list("ipblocks")
+            .iter()
+            .find_map(|block| block["spec"]["owner"]["nodeUID"].as_str().map(str::to_owned))
+            .unwrap()
+    };
+    let uid = owner();
+    plane.kubectl(&["delete", "node", "node-a"]);
+    node.wait_for_log("its blocks are renewed");
+    // It still serves.
+    assert_ne!(node.add("c1", "rail0"), address);
+    plane.add_node("node-a");
+    wait_until("the block has the new UID", || owner() != uid);
+    let blocks = node.blocks(&plane);
+    for number in 2..12 {
+        node.add(&format!("c{number}"), "rail0");
+    }
+    assert_eq!(node.blocks(&plane), blocks);
+}
+
+#[test]
+fn a_second_agent_on_a_node_does_not_start() {
+    let plane = ControlPlane::start();
+    let node = PoolNode::start(&plane, "node-a");
+    let second = node.run_agent();
+    assert!(!second.status.success());
+    let text = String::from_utf8_lossy(&second.stderr);
+    assert!(text.contains("another `silkraild ipam` runs on this node"), "{text}");
+}
