@@ -20,7 +20,7 @@ use tokio::{
 
 use crate::{
     KubeBlocks,
-    node_object::{self, NodeObject},
+    node_object::{self, NodeLabels, NodeObject},
     object_store::ObjectStore,
     session::{Session, SessionOptions},
     socket::{self, WaitingRequest},
@@ -67,6 +67,8 @@ pub struct Agent {
     client: Client,
     options: AgentOptions,
     requests: mpsc::Receiver<WaitingRequest>,
+    /// Requests that wait for the object of the node.
+    waiting: Vec<WaitingRequest>,
     /// Held as long as the agent runs.
     _lock: File,
 }
@@ -90,7 +92,7 @@ impl Agent {
         let listener = socket::listen(&path).map_err(|source| AgentError::Io { path, source })?;
         let (sender, requests) = mpsc::channel(64);
         tokio::spawn(socket::serve(listener, sender));
-        Ok(Self { client, options, requests, _lock: lock })
+        Ok(Self { client, options, requests, waiting: Vec::new(), _lock: lock })
     }
 
     /// Serves the plugins of the node, for ever.
@@ -99,23 +101,14 @@ impl Agent {
     /// [`AgentError::Store`].
     pub async fn run(mut self) -> Result<Infallible, AgentError> {
         let mut node = pin!(node_object::changes(&self.client, &self.options.node_name));
-        let mut current = NodeObject::Missing;
+        let (mut uid, mut labels) = self.wait_for_node(&mut node).await;
         loop {
-            current = match current {
-                NodeObject::Missing => self.refuse_until_it_exists(&mut node).await,
-                NodeObject::Exists { uid, labels } => {
-                    let session = self.session(uid, labels)?;
-                    self.serve(session, &mut node).await
-                }
-            };
+            let session = self.session(uid, labels)?;
+            (uid, labels) = self.serve(session, &mut node).await;
         }
     }
 
-    fn session(
-        &self,
-        uid: String,
-        labels: std::collections::BTreeMap<String, String>,
-    ) -> Result<Session, AgentError> {
+    fn session(&self, uid: String, labels: NodeLabels) -> Result<Session, AgentError> {
         let boot_id = bootid::current()
             .map_err(|source| AgentError::Io { path: PathBuf::from("/").join(bootid::FILE), source })?;
         let store = LocalStore::open(&self.options.state_dir, boot_id)?;
@@ -128,30 +121,39 @@ impl Agent {
         Ok(Session::new(KubeBlocks::new(self.client.clone(), REQUEST_TIMEOUT), store, options))
     }
 
-    /// Waits for the object of the node. Plugins that ask meanwhile are refused.
-    async fn refuse_until_it_exists(
+    /// Waits for the object of the node, and returns its UID and labels. Requests of plugins wait, too, unless it is known not to
+    /// exist.
+    async fn wait_for_node(
         &mut self,
         node: &mut (impl Stream<Item = NodeObject> + Unpin),
-    ) -> NodeObject {
-        let name = &self.options.node_name;
-        tracing::info!("waiting for the Node {name}");
+    ) -> (String, NodeLabels) {
+        let name = self.options.node_name.clone();
+        let missing = format!("the Node {name} does not exist in the cluster; is --node-name its name?");
+        let mut is_missing = false;
         loop {
             tokio::select! {
                 Some(change) = node.next() => match change {
-                    NodeObject::Missing => tracing::warn!("the Node {name} does not exist; is --node-name its name?"),
-                    exists @ NodeObject::Exists { .. } => return exists,
+                    NodeObject::Exists { uid, labels } => return (uid, labels),
+                    NodeObject::Missing => {
+                        tracing::warn!("{missing}");
+                        is_missing = true;
+                    }
                 },
-                Some(waiting) = self.requests.recv() => waiting.refuse(format!("the Node {name} was not read yet")),
+                Some(waiting) = self.requests.recv() => self.waiting.push(waiting),
+            }
+            if is_missing {
+                self.waiting.drain(..).for_each(|waiting| waiting.refuse(missing.clone()));
             }
         }
     }
 
-    /// Serves until the object of the node is created again under another UID, and returns what it is then.
+    /// Serves until the object of the node is created again under another UID, and returns that and the labels.
     async fn serve(
         &mut self,
         mut session: Session,
         node: &mut (impl Stream<Item = NodeObject> + Unpin),
-    ) -> NodeObject {
+    ) -> (String, NodeLabels) {
+        self.waiting.drain(..).for_each(|waiting| session.add(waiting));
         let (pools, pool_changes) = ObjectStore::of_pools(&self.client);
         let (reserved, reserved_changes) = ObjectStore::of_reserved(&self.client);
         let (owned, owned_changes) = ObjectStore::of_blocks(&self.client, session.uid());
@@ -163,8 +165,9 @@ impl Agent {
         loop {
             tokio::select! {
                 Some(change) = node.next() => match change {
-                    NodeObject::Exists { uid, .. } if uid != session.uid() => {
-                        return NodeObject::Exists { uid, labels: session.labels() };
+                    NodeObject::Exists { uid, labels } if uid != session.uid() => {
+                        self.waiting = session.into_waiting();
+                        return (uid, labels);
                     }
                     change => session.set_node(change),
                 },

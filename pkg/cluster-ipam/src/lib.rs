@@ -16,6 +16,7 @@ mod plan;
 mod pool_directory;
 mod session;
 mod socket;
+mod watch_backoff;
 
 pub use agent::{Agent, AgentError, AgentOptions};
 pub use ip_block::{InvalidIpBlock, IpBlockObject, IpBlockOwner, IpBlockSpec, IpBlockStatus};

@@ -12,7 +12,12 @@ use kube::{
         watcher::{Config, Event},
     },
 };
-use kubeapi::with_causes;
+use kubeapi::{QuietStream, with_causes};
+
+use crate::watch_backoff::WatchBackoff;
+
+/// The labels of a node.
+pub(crate) type NodeLabels = BTreeMap<String, String>;
 
 /// What is known about the object of this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +27,7 @@ pub(crate) enum NodeObject {
         /// Its UID.
         uid: String,
         /// Its labels.
-        labels: BTreeMap<String, String>,
+        labels: NodeLabels,
     },
     /// It does not.
     Missing,
@@ -33,7 +38,8 @@ pub(crate) fn changes(client: &Client, name: &str) -> impl Stream<Item = NodeObj
     let nodes = Api::<PartialObjectMeta<Node>>::all(client.clone());
     let config = Config::default().fields(&format!("metadata.name={name}")).timeout(290);
     let mut listed = None;
-    watcher(nodes, config).default_backoff().filter_map(move |event| {
+    let events = watcher(nodes, config).backoff(WatchBackoff::default());
+    QuietStream::of(events).filter_map(move |event| {
         let change = match event {
             Ok(Event::Init) => {
                 listed = None;

@@ -18,10 +18,13 @@ use kube::{
         watcher::Config,
     },
 };
-use kubeapi::with_causes;
+use kubeapi::{QuietStream, with_causes};
 use serde::de::DeserializeOwned;
 
-use crate::ip_block::{self, IpBlockObject, NODE_UID};
+use crate::{
+    ip_block::{self, IpBlockObject, NODE_UID},
+    watch_backoff::WatchBackoff,
+};
 
 /// The objects of a kind, as the API server had them when it last reported a change.
 #[derive(Clone)]
@@ -68,7 +71,8 @@ where
         let store = Self(writer.as_reader());
         // From the watch cache of the API server, without load on etcd.
         let events = watcher(Api::all_with(client.clone(), &resource), config.any_semantic());
-        let changes = events.default_backoff().reflect(writer).filter_map(move |event| {
+        let events = events.backoff(WatchBackoff::default()).reflect(writer);
+        let changes = QuietStream::of(events).filter_map(move |event| {
             let event = event.inspect_err(|error| tracing::warn!("{kind}: {}", with_causes(error)));
             async { event.ok().map(drop) }
         });

@@ -14,6 +14,8 @@ use kube::{
 };
 use serde_json::{Value, json};
 
+use crate::node_object::NodeLabels;
+
 /// The annotation of a pool with the number of addresses of its blocks.
 pub(crate) const BLOCK_SIZE: &str = "ipam.silkrail.io/block-size";
 
@@ -21,15 +23,6 @@ pub(crate) const BLOCK_SIZE: &str = "ipam.silkrail.io/block-size";
 const BLOCKS_PER_POOL: u128 = 256;
 const SMALLEST: u64 = 4;
 const LARGEST: u64 = 64;
-
-/// The node, as pools select it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct NodeLabels {
-    /// The name of the node.
-    pub(crate) name: String,
-    /// The labels of its object.
-    pub(crate) labels: BTreeMap<String, String>,
-}
 
 /// A pool that plugins can use.
 #[derive(Debug, Clone)]
@@ -56,7 +49,8 @@ impl PoolFiles {
     pub(crate) fn of<'a>(
         pools: impl IntoIterator<Item = &'a DynamicObject>,
         reserved: impl IntoIterator<Item = &'a DynamicObject>,
-        node: &NodeLabels,
+        node_name: &str,
+        labels: &NodeLabels,
     ) -> Self {
         let mut found = Self::default();
         let reserved: Vec<_> =
@@ -66,7 +60,7 @@ impl PoolFiles {
         found.files.insert("reserved.json".to_owned(), reservations.to_string());
         let mut valid = Vec::new();
         for object in pools {
-            let pool = for_node(document(object, "SpiderIPPool"), node);
+            let pool = for_node(document(object, "SpiderIPPool"), node_name, labels);
             match Pools::from_text(
                 &list(&[pool.clone(), reservations.clone()]).to_string(),
                 Path::new("cluster.json"),
@@ -135,16 +129,12 @@ fn document(object: &DynamicObject, kind: &str) -> Value {
 }
 
 /// Replaces the selection of nodes by labels, which plugins do not know, with one by name.
-fn for_node(mut pool: Value, node: &NodeLabels) -> Value {
+fn for_node(mut pool: Value, node_name: &str, labels: &NodeLabels) -> Value {
     let spec = &mut pool["spec"];
     let has_names = spec["nodeName"].as_array().is_some_and(|names| !names.is_empty());
     let selector = serde_json::from_value::<LabelSelector>(spec["nodeAffinity"].clone()).ok();
     if let (false, Some(Ok(selector))) = (has_names, selector.map(Selector::try_from)) {
-        let names = if selector.matches(&node.labels) {
-            node.name.as_str()
-        } else {
-            "nodes that nodeAffinity selects"
-        };
+        let names = if selector.matches(labels) { node_name } else { "nodes that nodeAffinity selects" };
         spec["nodeName"] = json!([names]);
         spec["nodeAffinity"] = Value::Null;
     }
@@ -181,11 +171,9 @@ mod tests {
         .unwrap()
     }
 
-    fn node() -> NodeLabels {
-        NodeLabels {
-            name: "gpu-07".to_owned(),
-            labels: BTreeMap::from([("zone".to_owned(), "a".to_owned())]),
-        }
+    fn files(pools: &[DynamicObject], reserved: &[DynamicObject]) -> PoolFiles {
+        let labels = NodeLabels::from([("zone".to_owned(), "a".to_owned())]);
+        PoolFiles::of(pools, reserved, "gpu-07", &labels)
     }
 
     #[test]
@@ -195,7 +183,7 @@ mod tests {
             object("bad", json!({"subnet": "10.1.0.0/24", "ips": ["10.2.0.1"]})),
         ];
         let reserved = [object("r", json!({"ips": ["10.0.0.2-10.0.0.3"]}))];
-        let files = PoolFiles::of(&pools, &reserved, &node());
+        let files = files(&pools, &reserved);
         assert_eq!(files.pools.len(), 1);
         assert_eq!(files.pools[0].pool.ranges.len(), 7);
         assert!(files.invalid[0].contains("10.2.0.1"), "{:?}", files.invalid);
@@ -213,7 +201,7 @@ mod tests {
     fn an_invalid_reservation_makes_all_pools_unusable() {
         let pools = [object("good", json!({"subnet": "10.0.0.0/24", "ips": ["10.0.0.1-10.0.0.9"]}))];
         let reserved = [object("r", json!({"ips": ["10.0.0.2-x"]}))];
-        let files = PoolFiles::of(&pools, &reserved, &node());
+        let files = files(&pools, &reserved);
         assert!(files.pools.is_empty());
         let directory = tempfile::tempdir().unwrap();
         files.write(directory.path()).unwrap();
@@ -225,7 +213,7 @@ mod tests {
         let spec =
             |zone: &str| json!({"subnet": "10.0.0.0/24", "nodeAffinity": {"matchLabels": {"zone": zone}}});
         for (zone, name) in [("a", "gpu-07"), ("b", "nodes that nodeAffinity selects")] {
-            let files = PoolFiles::of(&[object("p", spec(zone))], &[], &node());
+            let files = files(&[object("p", spec(zone))], &[]);
             assert_eq!(files.pools[0].pool.affinity.node_names, [name]);
             assert!(!files.pools[0].pool.affinity.node);
         }
@@ -236,7 +224,7 @@ mod tests {
         let size = |ips: &str, annotations: Value| {
             let mut pool = object("p", json!({"subnet": "10.0.0.0/8", "ips": [ips]}));
             pool.metadata.annotations = serde_json::from_value(annotations).unwrap();
-            PoolFiles::of(&[pool], &[], &node()).pools[0].block_size.addresses()
+            files(&[pool], &[]).pools[0].block_size.addresses()
         };
         for (ips, expected) in [
             ("10.0.0.1-10.0.0.250", 4),

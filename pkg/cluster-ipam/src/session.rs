@@ -14,10 +14,10 @@ use crate::{
     KubeBlocks,
     ip_block::IpBlockObject,
     leasing::{PoolLeases, PoolOutcome},
-    node_object::NodeObject,
+    node_object::{NodeLabels, NodeObject},
     object_store::ObjectStore,
     plan::{self, BlockUse, PlannedChange, PoolNeed},
-    pool_directory::{ClusterPool, NodeLabels, PoolFiles},
+    pool_directory::{ClusterPool, PoolFiles},
     socket::{BlockAnswer, WaitingRequest},
 };
 
@@ -38,7 +38,7 @@ pub(crate) struct SessionOptions {
     /// The UID of its object.
     pub(crate) uid: String,
     /// The labels of its object.
-    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) labels: NodeLabels,
 }
 
 /// The work for one object of the node.
@@ -91,10 +91,6 @@ impl Session {
         &self.options.uid
     }
 
-    pub(crate) fn labels(&self) -> BTreeMap<String, String> {
-        self.options.labels.clone()
-    }
-
     pub(crate) fn set_stores(
         &mut self,
         pools: ObjectStore<DynamicObject>,
@@ -125,6 +121,11 @@ impl Session {
         self.waiting.push(waiting);
     }
 
+    /// Ends the session, and returns the requests that were not answered.
+    pub(crate) fn into_waiting(self) -> Vec<WaitingRequest> {
+        self.waiting
+    }
+
     /// Does what is due.
     pub(crate) async fn step(&mut self) {
         self.waiting.retain(|waiting| !waiting.answer.is_closed());
@@ -145,8 +146,8 @@ impl Session {
             return;
         };
         let (Some(pools), Some(reserved)) = (pools.objects(), reserved.objects()) else { return };
-        let node = NodeLabels { name: self.options.node_name.clone(), labels: self.options.labels.clone() };
-        let files = PoolFiles::of(pools.iter().map(AsRef::as_ref), reserved.iter().map(AsRef::as_ref), &node);
+        let (pools, reserved) = (pools.iter().map(AsRef::as_ref), reserved.iter().map(AsRef::as_ref));
+        let files = PoolFiles::of(pools, reserved, &self.options.node_name, &self.options.labels);
         if files.invalid != self.files.invalid {
             files.invalid.iter().for_each(|problem| tracing::warn!("a pool cannot be used: {problem}"));
         }

@@ -1,6 +1,6 @@
 //! The connection to the Kubernetes API.
 //!
-//! [`connect`] returns a client if an API server is configured. All requests are wrapped in [`quietly`], because kube itself
+//! [`connect`] returns a client if an API server is configured. All requests are wrapped in [`quietly`] or [`QuietStream`], because kube itself
 //! logs every failure, with complete responses.
 
 #![forbid(unsafe_code)]
@@ -8,8 +8,10 @@
 mod access;
 mod causes;
 mod log_filter;
+mod quiet_stream;
 
 pub use access::{Error, connect};
 pub use causes::with_causes;
 pub use kube::Client;
 pub use log_filter::quietly;
+pub use quiet_stream::QuietStream;
