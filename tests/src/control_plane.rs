@@ -13,10 +13,13 @@ use std::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::tools;
+use crate::{daemon, tools};
 
 /// The time within which a program of the control plane starts.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The time within which a change of the cluster has its effect.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// etcd and an API server, for as long as this value lives.
 #[derive(Debug)]
@@ -26,6 +29,7 @@ pub struct ControlPlane {
     api_port: u16,
     etcd: Option<Child>,
     api: Option<Child>,
+    controller: Option<Child>,
 }
 
 impl ControlPlane {
@@ -35,8 +39,14 @@ impl ControlPlane {
     /// If they do not start.
     pub fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let mut plane =
-            Self { directory, etcd_port: free_port(), api_port: free_port(), etcd: None, api: None };
+        let mut plane = Self {
+            directory,
+            etcd_port: free_port(),
+            api_port: free_port(),
+            etcd: None,
+            api: None,
+            controller: None,
+        };
         plane.make_keys();
         plane.start_etcd();
         plane.start_api();
@@ -148,6 +158,15 @@ impl ControlPlane {
         self.apply(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}));
     }
 
+    /// Runs the controller with these options and the rights that `conf/silkraild-ipam` gives it.
+    pub fn start_controller(&mut self, options: &[&str]) {
+        let log = File::options().create(true).append(true).open(self.path("controller.log")).unwrap();
+        let mut controller = Command::new(daemon::executable());
+        controller.arg("ipam-controller").args(options).env("KUBECONFIG", self.path("controller"));
+        controller.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        self.controller = Some(controller.spawn().unwrap());
+    }
+
     /// Returns the path of a kubeconfig file with the rights of the agents of `conf/silkraild-ipam`.
     pub fn agent_kubeconfig(&self) -> PathBuf {
         self.path("agent")
@@ -189,9 +208,11 @@ impl ControlPlane {
         openssl(&["genrsa", "-out", "accounts.key", "2048"]);
         openssl(&["rsa", "-in", "accounts.key", "-pubout", "-out", "accounts.pub"]);
         let account = "system:serviceaccount:silkrail:silkraild-ipam";
-        let tokens = format!("admin-token,admin,1,\"system:masters\"\nagent-token,{account},2\n");
+        let tokens = format!(
+            "admin-token,admin,1,\"system:masters\"\nagent-token,{account},2\ncontroller-token,{account}-controller,3\n"
+        );
         fs::write(keys.join("tokens.csv"), tokens).unwrap();
-        for user in ["admin", "agent"] {
+        for user in ["admin", "agent", "controller"] {
             let server = format!("https://127.0.0.1:{}", self.api_port);
             let config = json!({
                 "apiVersion": "v1",
@@ -208,8 +229,21 @@ impl ControlPlane {
 
 impl Drop for ControlPlane {
     fn drop(&mut self) {
+        self.controller.take().into_iter().for_each(kill);
         self.kill_api();
         self.kill_etcd();
+    }
+}
+
+/// Waits until a condition is true, whose description is `what`.
+///
+/// # Panics
+/// If it is not true after a minute.
+pub fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
+    let deadline = Instant::now() + CHANGE_TIMEOUT;
+    while !is() {
+        assert!(Instant::now() < deadline, "timed out after {CHANGE_TIMEOUT:?}: {what}");
+        thread::sleep(Duration::from_millis(50));
     }
 }
 

@@ -59,7 +59,7 @@ impl KubeBlocks {
         Ok(names.filter_map(|name| name.parse().ok()).collect())
     }
 
-    /// Reports the addresses of a block that are in use, and returns the record.
+    /// Reports the addresses of a block that are in use.
     ///
     /// # Errors
     /// [`ApiError`].
@@ -68,11 +68,11 @@ impl KubeBlocks {
         block: IpBlock,
         ranges: &[IpRange],
         used: usize,
-    ) -> Result<BlockRecord, ApiError> {
+    ) -> Result<(), ApiError> {
         let addresses: Vec<_> = ranges.iter().map(ToString::to_string).collect();
         let patch = json!({"status": {"used": used, "addresses": addresses}});
         let (name, params) = (block.to_string(), PatchParams::default());
-        record(self.within(self.api.patch_status(&name, &params, &Patch::Merge(patch))).await?)
+        self.within(self.api.patch_status(&name, &params, &Patch::Merge(patch))).await.map(drop)
     }
 
     async fn within<T>(&self, answer: impl Future<Output = kube::Result<T>>) -> Result<T, ApiError> {

@@ -3,10 +3,14 @@
 //! [`Agent`] runs on each node. It keeps the directory of the node up to date, which plugins read: the `SpiderIPPool` objects
 //! of the cluster, and in the store the blocks of addresses that the node has leased. An ADD reads both and makes no request.
 //! Only if the node has no free address of its pools, it asks the agent for a block, over a socket (see [`ipam::request_block`]).
+//!
+//! [`Controller`] runs once in a cluster. It reclaims the blocks of nodes that are gone, and writes the status of pools.
 
 #![forbid(unsafe_code)]
 
 mod agent;
+mod controller;
+mod hold_down;
 mod ip_block;
 mod kube_blocks;
 mod leasing;
@@ -14,10 +18,13 @@ mod node_object;
 mod object_store;
 mod plan;
 mod pool_directory;
+mod pool_status;
 mod session;
 mod socket;
+mod use_reports;
 mod watch_backoff;
 
 pub use agent::{Agent, AgentError, AgentOptions};
+pub use controller::{Controller, ControllerOptions};
 pub use ip_block::{InvalidIpBlock, IpBlockObject, IpBlockOwner, IpBlockSpec, IpBlockStatus};
 pub use kube_blocks::KubeBlocks;

@@ -7,6 +7,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, Stream, StreamExt};
+use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api, Client, Resource,
     api::DynamicObject,
@@ -45,7 +46,12 @@ impl ObjectStore<DynamicObject> {
     /// Returns the `SpiderIPPool` objects, and the stream that updates them: each item is a change. The stream does not end:
     /// after a failure, which it logs, it lists the objects again.
     pub(crate) fn of_pools(client: &Client) -> (Self, impl Stream<Item = ()> + use<>) {
-        Self::of(client, spiderpool("SpiderIPPool", "spiderippools"), Config::default())
+        Self::of(client, Self::pool_resource(), Config::default())
+    }
+
+    /// Returns the resource of the pools.
+    pub(crate) fn pool_resource() -> ApiResource {
+        spiderpool("SpiderIPPool", "spiderippools")
     }
 
     /// Returns the `SpiderReservedIP` objects, likewise.
@@ -59,18 +65,31 @@ impl ObjectStore<IpBlockObject> {
     pub(crate) fn of_blocks(client: &Client, uid: &str) -> (Self, impl Stream<Item = ()> + use<>) {
         Self::of(client, ip_block::resource(), Config::default().labels(&format!("{NODE_UID}={uid}")))
     }
+
+    /// Returns all blocks, likewise.
+    pub(crate) fn of_all_blocks(client: &Client) -> (Self, impl Stream<Item = ()> + use<>) {
+        Self::of(client, ip_block::resource(), Config::default())
+    }
+}
+
+impl ObjectStore<Node> {
+    /// Returns all nodes, likewise.
+    pub(crate) fn of_nodes(client: &Client) -> (Self, impl Stream<Item = ()> + use<>) {
+        Self::of(client, (), Config::default())
+    }
 }
 
 impl<K> ObjectStore<K>
 where
-    K: Resource<DynamicType = ApiResource> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    K::DynamicType: Clone + Eq + Hash,
 {
-    fn of(client: &Client, resource: ApiResource, config: Config) -> (Self, impl Stream<Item = ()> + use<K>) {
-        let kind = resource.kind.clone();
-        let writer = Writer::<K>::new(resource.clone());
+    fn of(client: &Client, kind: K::DynamicType, config: Config) -> (Self, impl Stream<Item = ()> + use<K>) {
+        let writer = Writer::<K>::new(kind.clone());
         let store = Self(writer.as_reader());
         // From the watch cache of the API server, without load on etcd.
-        let events = watcher(Api::all_with(client.clone(), &resource), config.any_semantic());
+        let events = watcher(Api::all_with(client.clone(), &kind), config.any_semantic());
+        let kind = K::kind(&kind).into_owned();
         let events = events.backoff(WatchBackoff::default()).reflect(writer);
         let changes = QuietStream::of(events).filter_map(move |event| {
             let event = event.inspect_err(|error| tracing::warn!("{kind}: {}", with_causes(error)));

@@ -40,8 +40,17 @@ pub(crate) struct PoolFiles {
     files: BTreeMap<String, String>,
     /// The pools of the files.
     pub(crate) pools: Vec<ClusterPool>,
-    /// Why other pools cannot be used.
-    pub(crate) invalid: Vec<String>,
+    /// The pools that cannot be used.
+    pub(crate) invalid: Vec<InvalidPool>,
+}
+
+/// A pool that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InvalidPool {
+    /// The name of the object.
+    pub(crate) name: String,
+    /// Why it cannot be used.
+    pub(crate) problem: String,
 }
 
 impl PoolFiles {
@@ -74,7 +83,8 @@ impl PoolFiles {
                     valid.push(pool);
                 }
                 Err(error) => {
-                    found.invalid.push(error.to_string());
+                    let name = object.metadata.name.clone().unwrap_or_default();
+                    found.invalid.push(InvalidPool { name, problem: error.to_string() });
                     // Plugins report it if a network names the pool.
                     found.files.insert(format!("invalid-{}.json", found.invalid.len()), pool.to_string());
                 }
@@ -186,7 +196,7 @@ mod tests {
         let files = files(&pools, &reserved);
         assert_eq!(files.pools.len(), 1);
         assert_eq!(files.pools[0].pool.ranges.len(), 7);
-        assert!(files.invalid[0].contains("10.2.0.1"), "{:?}", files.invalid);
+        assert!(files.invalid[0].problem.contains("10.2.0.1"), "{:?}", files.invalid);
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("earlier.json"), "{}").unwrap();
         files.write(directory.path()).unwrap();

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use block_leases::{BlockLeases, BlockOwner, SyncReport};
+use block_leases::{ApiError, BlockLeases, BlockOwner, SyncReport};
 use ipam::{IpBlock, LocalStore};
 use kube::api::DynamicObject;
 
@@ -18,7 +18,9 @@ use crate::{
     object_store::ObjectStore,
     plan::{self, BlockUse, PlannedChange, PoolNeed},
     pool_directory::{ClusterPool, PoolFiles},
+    pool_status,
     socket::{BlockAnswer, WaitingRequest},
+    use_reports::UseReports,
 };
 
 /// Time between two comparisons with the cluster, if nothing has changed.
@@ -27,6 +29,9 @@ const SYNC_INTERVAL: Duration = Duration::from_secs(300);
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(60);
 /// Time after which a request that failed is repeated.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// The number of blocks whose use is reported in one step.
+const MOST_REPORTS: usize = 4;
 
 /// The options of a session.
 #[derive(Debug)]
@@ -52,6 +57,7 @@ pub(crate) struct Session {
     has_changed: bool,
     is_node_missing: bool,
     waiting: Vec<WaitingRequest>,
+    reports: UseReports,
     /// Since when no address of a block is in use.
     unused_since: BTreeMap<IpBlock, Instant>,
     next_sync: Instant,
@@ -80,6 +86,7 @@ impl Session {
             has_changed: true,
             is_node_missing: false,
             waiting: Vec::new(),
+            reports: UseReports::default(),
             unused_since: BTreeMap::new(),
             next_sync: now,
             next_renewal: now,
@@ -149,7 +156,9 @@ impl Session {
         let (pools, reserved) = (pools.iter().map(AsRef::as_ref), reserved.iter().map(AsRef::as_ref));
         let files = PoolFiles::of(pools, reserved, &self.options.node_name, &self.options.labels);
         if files.invalid != self.files.invalid {
-            files.invalid.iter().for_each(|problem| tracing::warn!("a pool cannot be used: {problem}"));
+            for invalid in &files.invalid {
+                tracing::warn!("IPPool {} cannot be used: {}", invalid.name, invalid.problem);
+            }
         }
         match files.write(&self.options.pools_dir) {
             Ok(()) => {
@@ -215,6 +224,7 @@ impl Session {
                 }
             }
         }
+        self.report(&used).await;
         let addresses: Vec<_> = self.waiting.iter().filter_map(|waiting| waiting.request.address).collect();
         for address in addresses {
             let pool = self.files.pools.iter().find(|pool| pool.pool.ranges.contains(address));
@@ -223,6 +233,21 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Reports the use of blocks, unless plugins wait.
+    async fn report(&mut self, used: &[BlockUse]) {
+        let now = Instant::now();
+        self.reports.retain(used);
+        let due: Vec<_> = self.reports.due(used, now).into_iter().cloned().collect();
+        for used in due.iter().take(if self.waiting.is_empty() { MOST_REPORTS } else { 0 }) {
+            let ranges = pool_status::ranges(&used.claimed);
+            match self.api.report_use(used.block, &ranges, used.claimed.len()).await {
+                Ok(()) | Err(ApiError::Missing) => {}
+                Err(error) => tracing::warn!("IPBlock {}: failed to report its use: {error}", used.block),
+            }
+            self.reports.reported(used, now);
+        }
     }
 
     fn used_blocks(&mut self) -> Result<Vec<BlockUse>, ipam::StoreError> {

@@ -2,10 +2,7 @@
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
-use crate::{
-    IpFamily, IpRange, IpRanges,
-    ip_range::{address, number},
-};
+use crate::{IpFamily, IpRange, IpRanges};
 
 /// 2^0 to 2^8 addresses, aligned to their number, such as `10.16.1.64/26`.
 ///
@@ -100,8 +97,7 @@ impl IpBlock {
 
     /// Returns all addresses in ascending order.
     pub fn addresses(self) -> impl Iterator<Item = IpAddr> {
-        let numbers = number(self.range.first())..=number(self.range.last());
-        numbers.filter_map(move |number| address(self.range.family(), number))
+        self.range.addresses()
     }
 
     /// Returns the number of its addresses that are in these ranges.
@@ -173,6 +169,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::ip_range::{address, number};
 
     fn block(text: &str) -> IpBlock {
         text.parse().unwrap()

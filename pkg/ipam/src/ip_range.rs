@@ -82,6 +82,12 @@ impl IpRange {
         IpFamily::of(self.first)
     }
 
+    /// Returns all addresses in ascending order.
+    pub fn addresses(self) -> impl Iterator<Item = IpAddr> {
+        let family = self.family();
+        (number(self.first)..=number(self.last)).filter_map(move |number| address(family, number))
+    }
+
     /// Whether the address is in the range.
     pub fn contains(&self, address: IpAddr) -> bool {
         IpFamily::of(address) == self.family() && self.first <= address && address <= self.last

@@ -7,8 +7,8 @@ use device_plugin::preferred::PfPolicy;
 use exporter::{Collector, CollectorSet, DeviceFilter, ExporterOptions, ResourceHealthStore};
 
 use crate::{
+    cluster_pools::{ControllerArgs, IpamArgs},
     device_plugin::DevicePluginOptions,
-    ipam_agent::IpamArgs,
     kubernetes_api::KubernetesApi,
     node_name::{self, UnknownNodeName},
 };
@@ -107,6 +107,7 @@ pub(crate) struct SilkraildCli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum SilkraildCommand {
     Ipam(IpamArgs),
+    IpamController(ControllerArgs),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -189,7 +190,7 @@ impl SilkraildCli {
     }
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 86400.0 => Ok(Duration::from_secs_f64(seconds)),
         _ => Err(format!("{text:?}: expected a number of seconds above 0 and up to 86400")),

@@ -7,10 +7,10 @@
 
 mod channel;
 mod cli;
+mod cluster_pools;
 mod device_plugin;
 mod frontend;
 mod http;
-mod ipam_agent;
 mod kubernetes_api;
 mod node_name;
 mod node_view;
@@ -60,7 +60,7 @@ enum DaemonError {
     #[error(transparent)]
     DevicePlugin(#[from] device_plugin::DevicePluginError),
     #[error(transparent)]
-    Ipam(#[from] ipam_agent::IpamAgentError),
+    ClusterPools(#[from] cluster_pools::ClusterPoolsError),
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -86,8 +86,10 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &SilkraildCli) -> Result<(), DaemonError> {
-    if let Some(SilkraildCommand::Ipam(args)) = &cli.command {
-        return ipam_agent::run(args);
+    match &cli.command {
+        Some(SilkraildCommand::Ipam(args)) => return cluster_pools::run_agent(args),
+        Some(SilkraildCommand::IpamController(args)) => return cluster_pools::run_controller(args),
+        None => {}
     }
     if cli.frontend {
         return Ok(frontend::run(cli)?);

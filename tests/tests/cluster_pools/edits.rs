@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use silkrail_tests::{control_plane::ControlPlane, pool_node::PoolNode};
-use testkit::wait_until;
+use silkrail_tests::{
+    control_plane::{ControlPlane, wait_until},
+    pool_node::PoolNode,
+};
 
 use crate::pool;
 
@@ -80,7 +82,7 @@ fn labels_of_the_node_select_pools_and_an_invalid_pool_is_named() {
     invalid["spec"]["subnet"] = json!("10.17.0.0/16");
     plane.apply(&invalid);
     let node = PoolNode::start(&plane, "node-a");
-    node.wait_for_log("a pool cannot be used");
+    node.wait_for_log("IPPool rail1 cannot be used");
     node.try_add("c0", "rail0").refusal().says(&["nodeName does not list this node"]);
     node.try_add("c0", "rail1").refusal().says(&["rail1", "10.16.0.0 is not inside the subnet 10.17.0.0/16"]);
     plane.kubectl(&["label", "node", "node-a", "zone=a"]);

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use silkrail_tests::{control_plane::ControlPlane, pool_node::PoolNode};
-use testkit::wait_until;
+use silkrail_tests::{
+    control_plane::{ControlPlane, wait_until},
+    pool_node::PoolNode,
+};
 
 use crate::pool;
 
