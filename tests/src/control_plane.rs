@@ -1,9 +1,10 @@
 //! The control plane of a real Kubernetes, without nodes: etcd and the API server that `hack/kube prepare` builds.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     io::Write,
-    net::TcpListener,
+    net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
@@ -13,7 +14,7 @@ use std::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{daemon, tools};
+use crate::{daemon, partition::InterruptibleLink, tools};
 
 /// The time within which a program of the control plane starts.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
@@ -87,7 +88,9 @@ impl ControlPlane {
         api.args(["--anonymous-auth=false", "--service-cluster-ip-range=10.96.0.0/24"]);
         api.arg("--service-account-issuer=https://kubernetes.default.svc");
         api.arg(format!("--cert-dir={}", keys.display()));
+        api.arg(format!("--audit-log-path={}", self.path("audit.log").display()));
         for (option, file) in [
+            ("audit-policy-file", "audit.yaml"),
             ("token-auth-file", "tokens.csv"),
             ("service-account-key-file", "accounts.pub"),
             ("service-account-signing-key-file", "accounts.key"),
@@ -172,6 +175,37 @@ impl ControlPlane {
         self.path("agent")
     }
 
+    /// Returns a connection to the API server that can be interrupted, and a kubeconfig file with the rights of an agent over it.
+    ///
+    /// # Panics
+    /// If the file cannot be written.
+    pub fn agent_link(&self) -> (InterruptibleLink, PathBuf) {
+        let link = InterruptibleLink::to(SocketAddr::from(([127, 0, 0, 1], self.api_port)));
+        let path = self.path(&format!("agent-{}", link.port()));
+        self.write_kubeconfig(&path, "agent", link.port());
+        (link, path)
+    }
+
+    /// Returns the requests about pools and blocks that the API server has answered, as `<verb> <resource> <code>`, with their
+    /// numbers.
+    ///
+    /// # Panics
+    /// If its log cannot be read.
+    pub fn requests(&self) -> BTreeMap<String, usize> {
+        let mut requests = BTreeMap::new();
+        for line in fs::read_to_string(self.path("audit.log")).unwrap().lines() {
+            // A killed server leaves an incomplete line.
+            let Ok(event) = serde_json::from_str::<Value>(line) else { continue };
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let (verb, of) = (text(&event["verb"]), &event["objectRef"]);
+            let resource = [text(&of["resource"]), text(&of["subresource"])].join("/");
+            let request =
+                format!("{verb} {} {}", resource.trim_end_matches('/'), event["responseStatus"]["code"]);
+            *requests.entry(request).or_insert(0) += 1;
+        }
+        requests
+    }
+
     /// Returns the last lines that a program has logged.
     pub fn log(&self, program: &str) -> String {
         let log = fs::read_to_string(self.path(program).with_extension("log")).unwrap_or_default();
@@ -212,18 +246,30 @@ impl ControlPlane {
             "admin-token,admin,1,\"system:masters\"\nagent-token,{account},2\ncontroller-token,{account}-controller,3\n"
         );
         fs::write(keys.join("tokens.csv"), tokens).unwrap();
+        // Every response to a request about blocks and pools.
+        let audited = json!({
+            "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived", "ResponseStarted"],
+            "rules": [
+                {"level": "Metadata", "resources": [{"group": "ipam.silkrail.io"}, {"group": "spiderpool.spidernet.io"}]},
+                {"level": "None"},
+            ],
+        });
+        fs::write(keys.join("audit.yaml"), audited.to_string()).unwrap();
         for user in ["admin", "agent", "controller"] {
-            let server = format!("https://127.0.0.1:{}", self.api_port);
-            let config = json!({
-                "apiVersion": "v1",
-                "kind": "Config",
-                "clusters": [{"name": "a", "cluster": {"server": server, "insecure-skip-tls-verify": true}}],
-                "users": [{"name": user, "user": {"token": format!("{user}-token")}}],
-                "contexts": [{"name": "a", "context": {"cluster": "a", "user": user}}],
-                "current-context": "a",
-            });
-            fs::write(self.path(user), config.to_string()).unwrap();
+            self.write_kubeconfig(&self.path(user), user, self.api_port);
         }
+    }
+
+    fn write_kubeconfig(&self, path: &Path, user: &str, port: u16) {
+        let config = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "a", "cluster": {"server": format!("https://127.0.0.1:{port}"), "insecure-skip-tls-verify": true}}],
+            "users": [{"name": user, "user": {"token": format!("{user}-token")}}],
+            "contexts": [{"name": "a", "context": {"cluster": "a", "user": user}}],
+            "current-context": "a",
+        });
+        fs::write(path, config.to_string()).unwrap();
     }
 }
 

@@ -25,15 +25,16 @@ pub struct Daemon {
     log: Arc<Mutex<String>>,
 }
 
-/// Returns the path of the executable: tests are in `target/<profile>/deps`.
+/// Returns the path of the executable: tests are in `target/<profile>/deps`, other programs in `target/<profile>`.
 ///
 /// # Panics
 /// If it is not built.
 pub fn executable() -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    let built = test.parent().unwrap().parent().unwrap().join("silkraild");
-    assert!(built.is_file(), "{} is not built: run hack/test, or cargo build -p silkraild", built.display());
+    let mut built = test.ancestors().skip(1).take(2).map(|directory| directory.join("silkraild"));
     built
+        .find(|built| built.is_file())
+        .expect("silkraild is not built: run hack/test, or cargo build -p silkraild")
 }
 
 /// Runs `silkraild` until it exits.

@@ -21,7 +21,7 @@
 //!
 //! For the callers of plugins: [`containerd`] with its client [`cri`] and [`podman`], which run in [`runtime_namespaces`];
 //! [`tools`] are the programs that `hack/test` unpacks. [`kubernetes`] is the node of `hack/kube`, [`control_plane`] its API
-//! server without the node, and [`pool_node`] a node that uses pools of the cluster.
+//! server without the node, [`pool_node`] a node that uses pools of the cluster, and [`partition`] its connection.
 //!
 //! For metrics: the [`daemon`] and its [`scrape`], a software device with queue pairs ([`rxe`]), pods as the kubelet
 //! represents them on a node ([`kube_pod`]) and as an API server lists them ([`api_server`]), and [`prometheus`] with the
@@ -60,6 +60,7 @@ pub mod master_chain;
 pub mod multus;
 pub mod pair;
 pub mod parity;
+pub mod partition;
 pub mod pki;
 pub mod podman;
 pub mod pool_node;

@@ -35,11 +35,19 @@ impl PoolNode {
     /// If it does not start.
     pub fn start(plane: &ControlPlane, name: &str) -> Self {
         plane.add_node(name);
+        Self::start_over(plane.agent_kubeconfig(), name)
+    }
+
+    /// Starts the agent of a node that is in the cluster, with a kubeconfig file.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn start_over(kubeconfig: PathBuf, name: &str) -> Self {
         let mut node = Self {
             name: name.to_owned(),
             state: tempfile::tempdir_in("/dev/shm").unwrap(),
             binaries: Binaries::find(),
-            kubeconfig: plane.agent_kubeconfig(),
+            kubeconfig,
             agent: None,
         };
         node.start_agent();
@@ -103,14 +111,19 @@ impl PoolNode {
 
     /// Removes what a reboot removes, and starts the agent again.
     pub fn reboot(&mut self) {
+        self.switch_off();
+        self.start_agent();
+        self.wait_for_pools();
+    }
+
+    /// Kills the agent and removes what a reboot removes.
+    pub fn switch_off(&mut self) {
         self.kill_agent();
         for entry in fs::read_dir(self.state.path()).unwrap() {
             let path = entry.unwrap().path();
             let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
             removed.unwrap();
         }
-        self.start_agent();
-        self.wait_for_pools();
     }
 
     /// Returns a call for a container, with these pools.
@@ -146,6 +159,17 @@ impl PoolNode {
     /// If it fails.
     pub fn del(&self, container: &str, pool: &str) {
         self.call(container, &[pool]).del().done();
+    }
+
+    /// Returns the addresses that are claimed on the node.
+    ///
+    /// # Panics
+    /// If the store cannot be read.
+    pub fn claims(&self) -> Vec<String> {
+        let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+        let store = ipam::LocalStore::open_existing(self.state.path(), boot_id.trim()).unwrap();
+        let claims = store.map_or_else(Vec::new, |store| store.claims().unwrap());
+        claims.into_iter().map(|claim| claim.address.to_string()).collect()
     }
 
     /// Returns the blocks that the node has leased according to the cluster.

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-/// Returns the directory `target/tools/<name>`: tests are in `target/<profile>/deps`.
+/// Returns the directory `target/tools/<name>`: tests are in `target/<profile>/deps`, other programs in `target/<profile>`.
 ///
 /// # Panics
 /// If it does not contain the program.
 pub fn tools(name: &str, program: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    let tools = test.ancestors().nth(3).unwrap().join("tools").join(name);
-    assert!(tools.join(program).is_file(), "{} has no {program}: run hack/test unit", tools.display());
-    tools
+    let mut tools = test.ancestors().map(|directory| directory.join("tools").join(name));
+    let found = tools.find(|tools| tools.join(program).is_file());
+    found.unwrap_or_else(|| panic!("target/tools/{name} has no {program}: run hack/test"))
 }

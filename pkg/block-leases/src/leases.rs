@@ -29,7 +29,7 @@ pub enum LeaseOutcome {
     OtherSize(BlockSize),
 }
 
-/// The result of an attempt to give a block back.
+/// The result of an attempt to release a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReleaseOutcome {
     /// The node does not have the block any more.
@@ -133,7 +133,7 @@ impl<A: BlockApi, N: NodeBlocks> BlockLeases<A, N> {
         self.offer_confirmed(block).await
     }
 
-    /// Tries to give a block back.
+    /// Tries to release a block.
     ///
     /// # Errors
     /// [`LeaseError`]: it is unknown whether the node still has the block. It is not offered.
@@ -244,7 +244,7 @@ impl<A: BlockApi, N: NodeBlocks> BlockLeases<A, N> {
         Ok(renewed)
     }
 
-    /// Offers a leased block if its parent is still valid, else gives it back.
+    /// Offers a leased block if its parent is still valid, else releases it.
     async fn offer_confirmed(&mut self, block: IpBlock) -> Result<LeaseOutcome, LeaseError> {
         let parent = block.parent();
         if block != parent {

@@ -1,4 +1,4 @@
-//! Leases of blocks of addresses: how a node gets them from a cluster, and gives them back.
+//! Leases of blocks of addresses: how a node gets them from a cluster, and releases them.
 //!
 //! The state of the cluster is a set of [`BlockRecord`]s behind a [`BlockApi`], which the Kubernetes API server implements. The
 //! state of the node is a set of blocks behind [`NodeBlocks`], which the store of its plugins implements. [`BlockLeases`] has

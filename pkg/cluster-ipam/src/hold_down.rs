@@ -22,7 +22,7 @@ pub(crate) type NodeStates = BTreeMap<String, NodeState>;
 
 /// The blocks whose nodes do not exist, with the time since which this is so.
 ///
-/// Time is measured here, not read from objects, so clocks do not matter. A controller that starts measures anew.
+/// Time is measured here, not read from objects, so clocks do not matter. A controller that starts begins with zero.
 #[derive(Debug)]
 pub(crate) struct HoldDowns {
     duration: Duration,

@@ -1,12 +1,12 @@
-//! Which blocks a node should lease and give back. Does no I/O.
+//! Which blocks a node should lease and release. Does no I/O.
 
 use std::time::Duration;
 
 use ipam::{BlockSize, IpBlock, IpRanges, PoolName};
 
-/// A block of which no address was in use for so long is given back, if the pool has enough others.
+/// A block of which no address was in use for so long is released, if the pool has enough others.
 pub(crate) const IDLE: Duration = Duration::from_secs(5 * 60);
-/// After this time, the last block of a pool is given back as well.
+/// After this time, the last block of a pool is released as well.
 pub(crate) const LONG_IDLE: Duration = Duration::from_secs(60 * 60);
 /// The number of blocks that are leased at once for one pool.
 const MOST_AT_ONCE: usize = 16;
@@ -40,7 +40,7 @@ pub(crate) struct BlockUse {
 pub(crate) enum PlannedChange {
     /// Lease so many blocks of this pool.
     Lease(PoolName, usize),
-    /// Give this block back.
+    /// Release this block.
     Release(IpBlock),
 }
 
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_blocks_are_given_back_one_by_one() {
+    fn idle_blocks_are_released_one_by_one() {
         let pool = Fixture::of("10.0.0.0-10.0.0.255");
         let blocks = |first, second| [used("10.0.0.16-28", 0, first), used("10.0.0.32-28", 0, second)];
         let release = |name: &str| vec![PlannedChange::Release(name.parse().unwrap())];
@@ -160,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_no_pool_contains_is_given_back_at_once() {
+    fn a_block_that_no_pool_contains_is_released_at_once() {
         let pool = Fixture::of("10.0.0.0-10.0.0.255");
         let blocks = [used("10.0.1.0-28", 0, Duration::ZERO), used("10.0.1.16-28", 1, LONG_IDLE)];
         assert_eq!(pool.plan(0, &blocks), [PlannedChange::Release("10.0.1.0-28".parse().unwrap())]);
     }
 
     #[test]
-    fn what_is_leased_ahead_is_not_given_back() {
+    fn what_is_leased_ahead_is_not_released() {
         let pool = Fixture::of("10.0.0.0-10.0.0.255");
         for claimed in 0..=16 {
             let mut blocks = vec![used("10.0.0.16-28", claimed, IDLE), used("10.0.0.32-28", 0, IDLE)];

@@ -1,14 +1,14 @@
 //! `silkraild ipam` and `silkraild ipam-controller`: pools of the cluster.
 
-use std::{convert::Infallible, path::PathBuf, time::Duration};
+use std::{convert::Infallible, io, path::PathBuf, time::Duration};
 
 use clap::Args;
 use cluster_ipam::{Agent, AgentError, AgentOptions, Controller, ControllerOptions};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
-    DaemonError,
     node_name::{self, UnknownNodeName},
+    seconds::seconds,
 };
 
 /// Lease blocks of the cluster's pools for the pods of this node
@@ -35,10 +35,10 @@ pub(crate) struct IpamArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ControllerArgs {
     /// Time for which a Node must not exist before its blocks are given to others, in seconds
-    #[arg(long, default_value = "600", value_name = "SECONDS", value_parser = crate::cli::seconds)]
+    #[arg(long, default_value = "600", value_name = "SECONDS", value_parser = seconds)]
     hold_down: Duration,
     /// Interval at which the status of pools is updated, in seconds
-    #[arg(long, default_value = "30", value_name = "SECONDS", value_parser = crate::cli::seconds)]
+    #[arg(long, default_value = "30", value_name = "SECONDS", value_parser = seconds)]
     status_interval: Duration,
 }
 
@@ -53,21 +53,23 @@ pub(crate) enum ClusterPoolsError {
     Access(#[from] kubeapi::Error),
     #[error(transparent)]
     Agent(#[from] AgentError),
+    #[error("{0}")]
+    Io(#[from] io::Error),
 }
 
 /// Runs the agent until SIGTERM or SIGINT.
-pub(crate) fn run_agent(args: &IpamArgs) -> Result<(), DaemonError> {
+pub(crate) fn run_agent(args: &IpamArgs) -> Result<(), ClusterPoolsError> {
     until_terminated(serve(args))
 }
 
 /// Runs the controller until SIGTERM or SIGINT.
-pub(crate) fn run_controller(args: &ControllerArgs) -> Result<(), DaemonError> {
+pub(crate) fn run_controller(args: &ControllerArgs) -> Result<(), ClusterPoolsError> {
     until_terminated(control(args))
 }
 
 fn until_terminated(
     program: impl Future<Output = Result<Infallible, ClusterPoolsError>>,
-) -> Result<(), DaemonError> {
+) -> Result<(), ClusterPoolsError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let (mut terminate, mut interrupt) =

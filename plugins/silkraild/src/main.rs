@@ -17,6 +17,7 @@ mod node_view;
 mod open_files;
 mod page_files;
 mod reader;
+mod seconds;
 mod snapshot_client;
 mod snapshot_encoding;
 mod snapshot_source;
@@ -87,8 +88,8 @@ fn main() -> ExitCode {
 
 fn run(cli: &SilkraildCli) -> Result<(), DaemonError> {
     match &cli.command {
-        Some(SilkraildCommand::Ipam(args)) => return cluster_pools::run_agent(args),
-        Some(SilkraildCommand::IpamController(args)) => return cluster_pools::run_controller(args),
+        Some(SilkraildCommand::Ipam(args)) => return Ok(cluster_pools::run_agent(args)?),
+        Some(SilkraildCommand::IpamController(args)) => return Ok(cluster_pools::run_controller(args)?),
         None => {}
     }
     if cli.frontend {

@@ -11,6 +11,7 @@
 )]
 
 mod address_ledger;
+mod cluster;
 mod counts;
 mod exclusive;
 mod random_work;
@@ -34,6 +35,12 @@ struct SoakArgs {
     /// Number of concurrent workers in shared mode; in exclusive mode there is one for each VF.
     #[arg(long, default_value_t = 64)]
     workers: usize,
+    /// Number of nodes in cluster mode.
+    #[arg(long, default_value_t = 50)]
+    nodes: usize,
+    /// Number of pods of each node in cluster mode.
+    #[arg(long, default_value_t = 100)]
+    pods: usize,
     /// Seed of the random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -46,23 +53,34 @@ enum SoakJob {
     Shared,
     /// All 14 VFs of the lab's machine with their RDMA devices.
     Exclusive,
+    /// Addresses of a pool of the cluster, on many nodes with agents of their own and one real API server.
+    Cluster,
 }
 
 fn main() -> ExitCode {
-    let SoakArgs { mode, seconds, workers, seed } = SoakArgs::parse();
+    let SoakArgs { mode, seconds, workers, nodes, pods, seed } = SoakArgs::parse();
     fastrand::seed(seed);
     let end = Instant::now() + Duration::from_secs(seconds);
-    let tally = match mode {
-        SoakJob::Shared => shared::soak(workers, end),
-        SoakJob::Exclusive => exclusive::soak(end),
+    let (text, passed) = match mode {
+        SoakJob::Shared => counted(&shared::soak(workers, end)),
+        SoakJob::Exclusive => counted(&exclusive::soak(end)),
+        SoakJob::Cluster => {
+            let tally = cluster::soak(nodes, pods, workers.min(8), seconds);
+            (tally.to_string(), tally.passed())
+        }
     };
-    println!("{tally}");
+    println!("{text}");
     println!("{seconds} s from seed {seed}");
-    if tally.passed() {
+    if passed {
         println!("test result: ok. 1 passed; 0 failed");
         ExitCode::SUCCESS
     } else {
         println!("test result: FAILED. 0 passed; 1 failed");
         ExitCode::FAILURE
     }
+}
+
+/// Returns what was counted, and whether it is as it should be.
+fn counted(counts: &counts::CallCounts) -> (String, bool) {
+    (counts.to_string(), counts.passed())
 }

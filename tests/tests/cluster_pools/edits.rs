@@ -39,7 +39,7 @@ fn a_pool_is_changed_while_its_addresses_are_in_use() {
     node.try_add("c2", "rail0").refusal().says(&["IPPool \"rail0\"", "does not exist"]);
     node.del("c0", "rail0");
     node.del("c1", "rail0");
-    wait_until("its blocks are given back", || node.blocks(&plane).is_empty());
+    wait_until("its blocks are released", || node.blocks(&plane).is_empty());
 }
 
 #[test]

@@ -4,6 +4,14 @@
 //! Each request and each step on a node yields to the scheduler of the model first. The scheduler chooses who continues, who
 //! ends, and what happens to a request. [`search::every`] tries all choices within a budget, [`search::random`] some without.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests are tests, and report what they have searched"
+)]
+
 mod actors;
 mod scenarios;
 mod schedule;

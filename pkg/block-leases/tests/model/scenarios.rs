@@ -85,7 +85,7 @@ fn two_nodes_want_one_block() {
 }
 
 #[test]
-fn a_block_is_given_back_and_leased_by_another_node() {
+fn a_block_is_released_and_leased_by_another_node() {
     let actors = [
         daemon_on("daemon a", 0, &[Lease(small()), Release(small()), Lease(small())]),
         daemon_on("daemon b", 1, &[Lease(small())]),
