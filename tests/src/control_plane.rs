@@ -80,6 +80,14 @@ impl ControlPlane {
     /// # Panics
     /// If it is not within two minutes.
     pub fn start_api(&mut self) {
+        self.start_api_with(&[]);
+    }
+
+    /// As [`ControlPlane::start_api`], with further options of kube-apiserver.
+    ///
+    /// # Panics
+    /// If it is not ready within two minutes.
+    pub fn start_api_with(&mut self, options: &[&str]) {
         let keys = self.path("keys");
         let mut api = self.program("kube-apiserver");
         api.arg(format!("--etcd-servers=http://127.0.0.1:{}", self.etcd_port));
@@ -97,6 +105,7 @@ impl ControlPlane {
         ] {
             api.arg(format!("--{option}={}", keys.join(file).display()));
         }
+        api.args(options);
         self.api = Some(api.spawn().unwrap());
         let deadline = Instant::now() + START_TIMEOUT;
         while !self.try_kubectl(&["get", "--raw", "/readyz"]).0 {
@@ -117,6 +126,21 @@ impl ControlPlane {
     /// Kills etcd.
     pub fn kill_etcd(&mut self) {
         self.etcd.take().into_iter().for_each(kill);
+    }
+
+    /// Removes the history of etcd, so that nobody can watch from an earlier version on.
+    ///
+    /// # Panics
+    /// If etcd does not.
+    pub fn compact_etcd(&self) {
+        let post = |path: &str, body: Value| -> Value {
+            let url = format!("http://127.0.0.1:{}/v3/kv/{path}", self.etcd_port);
+            let output =
+                Command::new("curl").args(["--silent", "--fail", "--data", &body.to_string(), &url]).output();
+            serde_json::from_slice(&output.unwrap().stdout).unwrap()
+        };
+        let revision = post("range", json!({"key": "AA=="}))["header"]["revision"].clone();
+        assert!(post("compaction", json!({"revision": revision}))["header"].is_object());
     }
 
     /// Runs kubectl as an administrator, and returns its output.

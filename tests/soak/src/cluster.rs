@@ -2,7 +2,6 @@
 
 mod churn;
 mod faults;
-mod latency;
 
 use std::{
     fmt,
@@ -21,7 +20,8 @@ use silkrail_tests::{
     pool_node::PoolNode,
 };
 
-use self::{churn::AddressOwners, latency::Latencies};
+use self::churn::AddressOwners;
+use crate::latency::Latencies;
 
 /// The number of addresses of the pool for each pod: nodes must find free ones.
 const ADDRESSES: &str = "10.16.0.0-10.16.63.255";

@@ -11,9 +11,11 @@
 )]
 
 mod address_ledger;
+mod burst;
 mod cluster;
 mod counts;
 mod exclusive;
+mod latency;
 mod random_work;
 mod shared;
 
@@ -41,6 +43,9 @@ struct SoakArgs {
     /// Number of pods of each node in cluster mode.
     #[arg(long, default_value_t = 100)]
     pods: usize,
+    /// Number of interfaces of each pod in burst mode.
+    #[arg(long, default_value_t = 5)]
+    interfaces: usize,
     /// Seed of the random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -55,10 +60,12 @@ enum SoakJob {
     Exclusive,
     /// Addresses of a pool of the cluster, on many nodes with agents of their own and one real API server.
     Cluster,
+    /// All pods of such a cluster start at once, each with several interfaces.
+    Burst,
 }
 
 fn main() -> ExitCode {
-    let SoakArgs { mode, seconds, workers, nodes, pods, seed } = SoakArgs::parse();
+    let SoakArgs { mode, seconds, workers, nodes, pods, interfaces, seed } = SoakArgs::parse();
     fastrand::seed(seed);
     let end = Instant::now() + Duration::from_secs(seconds);
     let (text, passed) = match mode {
@@ -67,6 +74,9 @@ fn main() -> ExitCode {
         SoakJob::Cluster => {
             let tally = cluster::soak(nodes, pods, workers.min(8), seconds);
             (tally.to_string(), tally.passed())
+        }
+        SoakJob::Burst => {
+            burst::start_all(burst::BurstSize { nodes, pods, interfaces, workers: workers.min(32) })
         }
     };
     println!("{text}");

@@ -1,6 +1,6 @@
 //! The API server, etcd, agents and nodes end at any time.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, thread, time::Duration};
 
 use silkrail_tests::{
     control_plane::{ControlPlane, wait_until},
@@ -89,4 +89,75 @@ fn a_second_agent_on_a_node_does_not_start() {
     assert!(!second.status.success());
     let text = String::from_utf8_lossy(&second.stderr);
     assert!(text.contains("another `silkraild ipam` runs on this node"), "{text}");
+}
+
+#[test]
+fn a_node_that_has_missed_changes_reads_everything_again() {
+    let mut plane = ControlPlane::start();
+    plane.apply(&pool("rail0", "10.16.0.0-10.16.0.255", "16"));
+    plane.add_node("node-a");
+    let (link, kubeconfig) = plane.agent_link();
+    let node = PoolNode::start_over(kubeconfig, "node-a");
+    node.add("c0", "rail0");
+    let block = node.blocks(&plane).remove(0);
+    link.set_cut(true);
+    plane.apply(&pool("rail0", "10.16.1.0-10.16.1.255", "16"));
+    plane.kubectl(&["delete", "ipblock", &block, "--wait=false"]);
+    // The server has no events from before its start, and etcd neither: it answers watches with 410.
+    plane.compact_etcd();
+    plane.kill_api();
+    plane.start_api();
+    link.set_cut(false);
+    node.wait_for_log("is being deleted, which waits for 1 addresses in use");
+    wait_until("the pool is that of now", || {
+        node.del("c1", "rail0");
+        node.add("c1", "rail0").starts_with("10.16.1.")
+    });
+}
+
+#[test]
+fn an_add_waits_for_a_request_that_takes_long() {
+    let plane = ControlPlane::start();
+    plane.apply(&pool("rail0", "10.16.0.0-10.16.0.255", "16"));
+    plane.add_node("node-a");
+    let (link, kubeconfig) = plane.agent_link();
+    let node = PoolNode::start_over(kubeconfig, "node-a");
+    link.set_cut(true);
+    thread::scope(|scope| {
+        let add = scope.spawn(|| node.add("c0", "rail0"));
+        thread::sleep(Duration::from_secs(3));
+        assert!(!add.is_finished());
+        link.set_cut(false);
+        assert!(add.join().unwrap().starts_with("10.16.0."));
+    });
+    assert_eq!(node.blocks(&plane).len(), 1);
+}
+
+#[test]
+fn all_nodes_get_blocks_from_a_server_that_refuses_most_requests() {
+    let mut plane = ControlPlane::start();
+    plane.apply(&pool("rail0", "10.16.0.0-10.16.1.255", "16"));
+    let nodes: Vec<_> = (0..8).map(|number| PoolNode::start(&plane, &format!("node-{number}"))).collect();
+    plane.kill_api();
+    let few = [
+        "--enable-priority-and-fairness=false",
+        "--max-mutating-requests-inflight=1",
+        "--max-requests-inflight=2",
+    ];
+    plane.start_api_with(&few);
+    let used: BTreeSet<_> = thread::scope(|scope| {
+        let add = |node: &'_ PoolNode| {
+            (0..20).map(|number| node.add(&format!("c{number}"), "rail0")).collect::<Vec<_>>()
+        };
+        let threads: Vec<_> = nodes.iter().map(|node| scope.spawn(move || add(node))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(used.len(), 160);
+    let refused = plane
+        .requests()
+        .iter()
+        .filter(|(request, _)| request.ends_with(" 429"))
+        .map(|(_, count)| count)
+        .sum::<usize>();
+    println!("{refused} requests were refused with 429");
 }

@@ -1,0 +1,141 @@
+//! The admission policy of `conf/silkraild-ipam`, evaluated by an interpreter of its language: the API server that the other
+//! tests use is older than policies.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+use std::collections::BTreeMap;
+
+use cel::{Context, Program, Value as Cel, to_value};
+use serde_json::{Value, json};
+use silkrail_tests::conf;
+
+const AGENT: &str = "system:serviceaccount:silkrail:silkraild-ipam";
+const NODE: &str = "authentication.kubernetes.io/node-name";
+
+/// A request to the API server.
+#[derive(Clone)]
+struct Request {
+    operation: &'static str,
+    username: &'static str,
+    extra: Value,
+    object: Value,
+    old: Value,
+}
+
+impl Request {
+    /// Returns the request of an agent, whose token names its node.
+    fn of_agent(node: &str, operation: &'static str, old: Option<&Value>, object: Option<&Value>) -> Self {
+        let or_null = |object: Option<&Value>| object.cloned().unwrap_or_default();
+        let extra = json!({ NODE: [node] });
+        Self { operation, username: AGENT, extra, object: or_null(object), old: or_null(old) }
+    }
+
+    /// Returns the messages of the policy's refusal; none if the request is allowed.
+    fn refusals(&self) -> Vec<String> {
+        let policy = conf::object("silkraild-ipam/policy.yaml", "ValidatingAdmissionPolicy");
+        let spec = &policy["spec"];
+        let mut context = Context::default();
+        let request = json!({
+            "operation": self.operation,
+            "userInfo": {"username": self.username, "extra": self.extra},
+        });
+        for (name, value) in [("request", &request), ("object", &self.object), ("oldObject", &self.old)] {
+            context.add_variable_from_value(name, to_value(value).unwrap());
+        }
+        let evaluate = |context: &Context<'_, '_>, expression: &Value| {
+            let expression = expression.as_str().unwrap();
+            let program =
+                Program::compile(expression).unwrap_or_else(|error| panic!("{expression}: {error}"));
+            program.execute(context).unwrap_or_else(|error| panic!("{expression}: {error}"))
+        };
+        let list = |key: &str| spec[key].as_array().unwrap();
+        if list("matchConditions").iter().any(|one| evaluate(&context, &one["expression"]) != Cel::Bool(true))
+        {
+            return Vec::new();
+        }
+        let mut variables = BTreeMap::new();
+        for variable in list("variables") {
+            let value = evaluate(&context, &variable["expression"]);
+            variables.insert(variable["name"].as_str().unwrap().to_owned(), value);
+            context.add_variable_from_value(
+                "variables",
+                variables.clone().into_iter().collect::<std::collections::HashMap<_, _>>(),
+            );
+        }
+        let failed = list("validations")
+            .iter()
+            .filter(|one| evaluate(&context, &one["expression"]) != Cel::Bool(true));
+        let message = |one: &Value| match one.get("messageExpression") {
+            Some(expression) => match evaluate(&context, expression) {
+                Cel::String(text) => text.to_string(),
+                other => panic!("{other:?}"),
+            },
+            None => one["message"].as_str().unwrap().to_owned(),
+        };
+        failed.map(message).collect()
+    }
+}
+
+fn block(owner: Option<&str>) -> Value {
+    let mut spec = json!({"cidr": "10.16.0.0/28"});
+    match owner {
+        Some(node) => spec["owner"] = json!({"nodeName": node, "nodeUID": "u"}),
+        None => spec = json!({"cidr": "10.16.0.0/24", "blockSize": 16}),
+    }
+    json!({"metadata": {"name": "10.16.0.0-28"}, "spec": spec})
+}
+
+#[test]
+fn an_agent_can_write_the_blocks_of_its_own_node_only() {
+    let (own, other, parent) = (block(Some("node-a")), block(Some("node-b")), block(None));
+    for (operation, old, object, refusal) in [
+        ("CREATE", None, Some(&own), None),
+        ("CREATE", None, Some(&parent), None),
+        ("CREATE", None, Some(&other), Some("the agent of node node-a cannot lease a block for node node-b")),
+        ("UPDATE", Some(&own), Some(&own), None),
+        (
+            "UPDATE",
+            Some(&other),
+            Some(&other),
+            Some("the agent of node node-a cannot change or delete a block of node node-b"),
+        ),
+        ("UPDATE", Some(&other), Some(&own), Some("cannot change or delete a block of node node-b")),
+        ("UPDATE", Some(&own), Some(&other), Some("cannot pass a block to node node-b")),
+        ("UPDATE", Some(&own), Some(&parent), Some("cannot pass a block to node ")),
+        ("UPDATE", Some(&parent), Some(&parent), Some("cannot change or delete a block of node ")),
+        ("DELETE", Some(&own), None, None),
+        ("DELETE", Some(&other), None, Some("cannot change or delete a block of node node-b")),
+        ("DELETE", Some(&parent), None, Some("cannot change or delete a block of node ")),
+    ] {
+        let refusals = Request::of_agent("node-a", operation, old, object).refusals();
+        let case = format!("{operation} {old:?} {object:?}: {refusals:?}");
+        match refusal {
+            None => assert!(refusals.is_empty(), "{case}"),
+            Some(text) => assert!(refusals.iter().any(|refusal| refusal.contains(text)), "{case}"),
+        }
+    }
+}
+
+#[test]
+fn the_addresses_of_a_block_cannot_be_changed() {
+    let own = block(Some("node-a"));
+    let mut changed = own.clone();
+    changed["spec"]["cidr"] = json!("10.17.0.0/28");
+    let refusals = Request::of_agent("node-a", "UPDATE", Some(&own), Some(&changed)).refusals();
+    assert_eq!(refusals, ["spec.cidr cannot be changed"]);
+}
+
+#[test]
+fn a_token_that_names_no_node_is_refused_and_other_users_are_not_restricted() {
+    let own = block(Some("node-a"));
+    let request = Request::of_agent("node-a", "CREATE", None, Some(&own));
+    let without = Request { extra: json!({}), ..request.clone() };
+    assert!(
+        without.refusals().iter().any(|text| text.contains("does not say on which node")),
+        "{:?}",
+        without.refusals()
+    );
+    let controller =
+        Request { username: "system:serviceaccount:silkrail:silkraild-ipam-controller", ..without };
+    assert!(controller.refusals().is_empty());
+}
