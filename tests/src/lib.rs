@@ -20,7 +20,7 @@
 //! records the requests to the kernel, and [`reference`](mod@reference) is the metrics reference as data.
 //!
 //! For the callers of plugins: [`containerd`] with its client [`cri`] and [`podman`], which run in [`runtime_namespaces`];
-//! [`tools`] are the programs that `hack/test` unpacks. [`kubernetes`] is the node of `hack/kube`, [`control_plane`] its API
+//! [`spiderpool_agent`] is a fake of Spiderpool's agent; [`tools`] are the programs that `hack/test` unpacks. [`kubernetes`] is the node of `hack/kube`, [`control_plane`] its API
 //! server without the node, [`pool_node`] a node that uses pools of the cluster, and [`partition`] its connection.
 //!
 //! For metrics: the [`daemon`] and its [`scrape`], a software device with queue pairs ([`rxe`]), pods as the kubelet
@@ -74,6 +74,7 @@ pub mod reused_inode;
 pub mod runtime_namespaces;
 pub mod rxe;
 pub mod scrape;
+pub mod spiderpool_agent;
 pub mod sweep;
 pub mod token_api;
 pub mod tools;

@@ -33,6 +33,7 @@ mod ipam_identity;
 mod ipam_pools;
 mod ipam_requested;
 mod ipam_selection;
+mod ipam_spiderpool;
 mod kernel_requests;
 mod locks;
 mod macvlan;

@@ -228,7 +228,7 @@ fn repeat_result(node: &Node, request: &AddRequest<'_>, conf: &IpamConf) -> Resu
     // An address may have been recorded in the journal and then claimed by another process: skip it.
     let claims = changes.iter().filter_map(|change| match change {
         Change::Claim(claim) => Some(claim),
-        Change::Note(_) => None,
+        Change::Note(_) | Change::Agent(_) => None,
     });
     let claims: Vec<ClaimedAddress> = claims.filter(|claim| claim.verify(node).is_ok()).cloned().collect();
     Ok(result(&claims, conf)?)

@@ -8,7 +8,7 @@ use ipam::{ClaimOwner, LocalStore};
 use plugin_runtime::{Error, Node};
 use serde::{Deserialize, Serialize};
 
-use crate::{error::IpamError, pod_interface_note::PodInterfaceNote};
+use crate::{error::IpamError, pod_interface_note::PodInterfaceNote, spiderpool::AgentAddress};
 
 /// A change on the node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -18,6 +18,8 @@ pub enum Change {
     Claim(ClaimedAddress),
     /// The link from the pod's interface to its attachment was written.
     Note(PodInterfaceNote),
+    /// Spiderpool's agent has assigned addresses.
+    Agent(AgentAddress),
 }
 
 /// The claim of an address. A revert releases it only if its owner is still `owner`.
@@ -57,6 +59,7 @@ impl journal::Change for Change {
         match self {
             Self::Claim(claim) => claim.revert(node),
             Self::Note(note) => note.revert(node),
+            Self::Agent(address) => address.release(node),
         }
     }
 
@@ -65,6 +68,8 @@ impl journal::Change for Change {
             Self::Claim(claim) => claim.verify(node),
             // The link only matters to a restarted sandbox, which would get other addresses without it.
             Self::Note(_) => Ok(()),
+            // Only the agent knows, and it has no request for this.
+            Self::Agent(_) => Ok(()),
         }
     }
 
@@ -72,6 +77,7 @@ impl journal::Change for Change {
         match self {
             Self::Claim(_) => "claim",
             Self::Note(_) => "note",
+            Self::Agent(_) => "agent",
         }
     }
 
@@ -79,7 +85,8 @@ impl journal::Change for Change {
         match self {
             // Each boot has its own store.
             Self::Claim(_) => false,
-            Self::Note(_) => true,
+            // Spiderpool's records are in the cluster.
+            Self::Note(_) | Self::Agent(_) => true,
         }
     }
 }
@@ -91,6 +98,7 @@ impl fmt::Display for Change {
                 write!(f, "address {address} of pool {pool} for {owner}")
             }
             Self::Note(note) => note.fmt(f),
+            Self::Agent(address) => write!(f, "addresses of {address}"),
         }
     }
 }

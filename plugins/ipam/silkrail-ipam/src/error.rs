@@ -26,8 +26,19 @@ pub(crate) enum IpamError {
     /// The node cannot get a block with a free address at present.
     #[error("{0}")]
     BlockUnavailable(String),
+    /// Spiderpool's agent has not assigned an address.
+    #[error("{0}")]
+    Agent(String),
+    /// Spiderpool's agent cannot be reached.
+    #[error("{0}")]
+    AgentUnavailable(String),
+    /// Spiderpool identifies addresses by the pod.
+    #[error(
+        "CNI_ARGS: {0} is not set; with \"store\": \"spiderpool\" the runtime must pass the pod's namespace, name and UID"
+    )]
+    NoPod(&'static str),
     /// `ipam.store` is not one of the known values.
-    #[error("ipam.store: expected \"local\" or \"cluster\", found {0:?}")]
+    #[error("ipam.store: expected \"local\", \"cluster\" or \"spiderpool\", found {0:?}")]
     UnknownStore(String),
     /// The pools of the cluster cannot be combined with others.
     #[error(
@@ -52,10 +63,10 @@ impl PluginError for IpamError {
     fn condition(&self) -> Condition {
         match self {
             Self::MatchMasterSubnet => Condition::UnsupportedField,
-            Self::WrongArgument(_) => Condition::InvalidEnvironment,
-            Self::Refused(_) | Self::Full(_) | Self::NoBlock(_) => Condition::NoAddress,
+            Self::WrongArgument(_) | Self::NoPod(_) => Condition::InvalidEnvironment,
+            Self::Refused(_) | Self::Full(_) | Self::NoBlock(_) | Self::Agent(_) => Condition::NoAddress,
             Self::UnknownStore(_) | Self::PoolsOfCluster(_) => Condition::InvalidConfig,
-            Self::Left(_) | Self::BlockUnavailable(_) => Condition::TryAgain,
+            Self::Left(_) | Self::BlockUnavailable(_) | Self::AgentUnavailable(_) => Condition::TryAgain,
             Self::NoAttachment(_) | Self::NotOwner { .. } | Self::NotClaimed { .. } => Condition::Changed,
         }
     }

@@ -15,6 +15,7 @@ mod pool_full;
 mod reclaim;
 mod requested;
 mod sandbox_restart;
+mod spiderpool;
 mod status;
 
 use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
@@ -35,10 +36,17 @@ impl JournaledPlugin for IpamPlugin {
     type Change = Change;
 
     fn add(&self, node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Error> {
-        add::add(node, request)
+        if spiderpool::is_used(&request.common)? {
+            spiderpool::add(node, request)
+        } else {
+            add::add(node, request)
+        }
     }
 
     fn del_without_journal(&self, node: &Node, request: &DelRequest<'_>) -> Result<(), Error> {
+        if spiderpool::is_used(&request.common).unwrap_or(false) {
+            return Ok(spiderpool::release(node, &request.common, &request.attachment)?);
+        }
         Ok(release_unjournaled(node, &request.attachment)?)
     }
 
@@ -57,7 +65,11 @@ impl JournaledPlugin for IpamPlugin {
     }
 
     fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {
-        status::status(node, request).map_err(not_available)
+        let checked = match spiderpool::is_used(&request.common).map_err(not_available)? {
+            true => spiderpool::status(node, request),
+            false => status::status(node, request),
+        };
+        checked.map_err(not_available)
     }
 }
 
