@@ -15,7 +15,7 @@ pub trait BlockApi {
     async fn get(&self, block: IpBlock) -> Result<Option<BlockRecord>, ApiError>;
 
     /// Returns the records of a node. They may be outdated by any time.
-    async fn owned(&self, uid: &str) -> Result<Vec<BlockRecord>, ApiError>;
+    async fn owned(&self, node: &BlockOwner) -> Result<Vec<BlockRecord>, ApiError>;
 
     /// Returns the records of all blocks of a parent, without its own.
     async fn children(&self, parent: IpBlock) -> Result<Vec<BlockRecord>, ApiError>;
@@ -49,6 +49,9 @@ pub enum ApiError {
     /// The record has another version.
     #[error("it was changed meanwhile")]
     Changed,
+    /// There is a record, but someone else has written it, and it contradicts itself.
+    #[error("{0}")]
+    Invalid(String),
     /// The request was refused and has no effect.
     #[error("{0}")]
     Refused(String),

@@ -12,7 +12,7 @@ pub struct BlockLeases<A, N> {
     api: A,
     node: N,
     owner: BlockOwner,
-    /// The records of the node, as last read.
+    /// The records of the blocks that the node offers, and of those that are terminating, as last read.
     records: BTreeMap<IpBlock, BlockRecord>,
     /// The records of parents with the size of their blocks. A record is read again before a lease depends on it.
     parents: BTreeMap<IpBlock, BlockRecord>,
@@ -85,7 +85,7 @@ impl<A: BlockApi, N: NodeBlocks> BlockLeases<A, N> {
         Self { api, node, owner, records: BTreeMap::new(), parents: BTreeMap::new() }
     }
 
-    /// Returns the blocks of the node that are not terminating, sorted.
+    /// Returns the blocks that the node offers, sorted.
     pub fn blocks(&self) -> impl Iterator<Item = IpBlock> {
         self.records.values().filter(|record| !record.is_terminating).map(|record| record.block)
     }
@@ -121,16 +121,16 @@ impl<A: BlockApi, N: NodeBlocks> BlockLeases<A, N> {
             Ok(record) => record,
             // Perhaps by a request of this node whose response was lost.
             Err(ApiError::Exists | ApiError::Unknown(_)) => match self.get(block).await? {
-                Some(record) if record.is_of(&self.owner.uid) && !record.is_terminating => record,
+                Some(record) if record.is_of(&self.owner) && !record.is_terminating => record,
                 Some(BlockRecord { content: BlockContent::Parent(size), is_terminating: false, .. }) => {
                     return Ok(LeaseOutcome::OtherSize(size));
                 }
                 _ => return Ok(LeaseOutcome::Taken),
             },
+            Err(ApiError::Invalid(_)) => return Ok(LeaseOutcome::Taken),
             Err(error) => return Err(LeaseError::Api { request: "create", block, error }),
         };
-        self.records.insert(block, record);
-        self.offer_confirmed(block).await
+        self.offer_confirmed(record).await
     }
 
     /// Tries to release a block.
@@ -162,22 +162,23 @@ impl<A: BlockApi, N: NodeBlocks> BlockLeases<A, N> {
     pub async fn sync(&mut self) -> Result<SyncReport, LeaseError> {
         let mut report = SyncReport::default();
         let offered = self.node.offered().await?;
-        let listed = self.api.owned(&self.owner.uid).await.map_err(LeaseError::List)?;
+        let withdrawn = self.node.withdrawn().await?;
+        let listed = self.api.owned(&self.owner).await.map_err(LeaseError::List)?;
         let mut blocks: Vec<_> = listed.iter().map(|record| record.block).collect();
-        blocks.extend(offered.iter().chain(self.records.keys()));
+        blocks.extend(offered.iter().chain(&withdrawn).chain(self.records.keys()));
         blocks.sort_unstable();
         blocks.dedup();
         let mut first_error = None;
         for block in blocks {
-            let is_offered = offered.contains(&block);
-            let good = |record: &&BlockRecord| record.block == block && is_offered && !record.is_terminating;
-            // No request is needed for what is as it was.
-            let synced = match listed.iter().find(good) {
-                Some(record) => {
+            let (is_offered, is_withdrawn) = (offered.contains(&block), withdrawn.contains(&block));
+            let synced = match listed.iter().find(|record| record.block == block) {
+                // No request is needed for what is as it was.
+                Some(record) if is_offered && !record.is_terminating => {
                     self.records.insert(block, record.clone());
                     Ok(())
                 }
-                None => self.sync_block(block, is_offered, &mut report).await,
+                Some(record) if record.is_terminating => self.drain(record.clone(), &mut report).await,
+                _ => self.sync_block(block, is_offered, is_offered || is_withdrawn, &mut report).await,
             };
             first_error = first_error.or(synced.err());
         }
@@ -191,42 +192,69 @@ impl<A: BlockApi, N: NodeBlocks> BlockLeases<A, N> {
     pub async fn renew_all(&mut self) -> Result<(), LeaseError> {
         let mut first_error = None;
         for record in self.records.clone().into_values() {
-            first_error = first_error.or(self.renew(&record).await.err());
+            match self.renew(&record).await {
+                Ok(renewed) => drop(self.records.insert(renewed.block, renewed)),
+                Err(error) => first_error = first_error.or(Some(error)),
+            }
         }
         first_error.map_or(Ok(()), Err)
     }
 
+    /// Handles a block whose record must be read. `is_held`: this machine has had it since it was booted.
     async fn sync_block(
         &mut self,
         block: IpBlock,
         is_offered: bool,
+        is_held: bool,
         report: &mut SyncReport,
     ) -> Result<(), LeaseError> {
-        let current = self.get(block).await?;
-        let record = match current {
-            Some(record) if record.is_of(&self.owner.uid) => record,
-            // This machine has leased it: the node's object was created again since.
-            Some(record) if is_offered && self.is_former(&record) => self.renew(&record).await?,
+        let record = match self.get(block).await? {
+            Some(record) if record.is_of(&self.owner) => record,
+            // The node's object was created again since.
+            Some(record) if is_held && self.is_former(&record) => self.renew(&record).await?,
             other => {
                 self.records.remove(&block);
-                if is_offered {
-                    let in_use = self.node.withdraw(block).await?;
-                    report.lost.push(LostBlock { block, in_use, owner: other.and_then(BlockRecord::owner) });
-                }
-                return Ok(());
+                return if is_held { self.lose(block, other, report).await } else { Ok(()) };
             }
         };
-        let is_terminating = record.is_terminating;
-        self.records.insert(block, record);
-        if is_terminating {
-            let in_use = self.node.withdraw(block).await?;
-            if in_use.is_empty() {
-                return self.remove(block).await;
-            }
-            report.draining.push((block, in_use));
-        } else if !is_offered {
-            self.offer_confirmed(block).await?;
+        if record.is_terminating {
+            return self.drain(record, report).await;
         }
+        if is_offered {
+            self.records.insert(block, record);
+            return Ok(());
+        }
+        self.offer_confirmed(record).await.map(drop)
+    }
+
+    /// Removes the record of a terminating block as soon as none of its addresses is in use.
+    async fn drain(&mut self, record: BlockRecord, report: &mut SyncReport) -> Result<(), LeaseError> {
+        let block = record.block;
+        let in_use = self.node.withdraw(block).await?;
+        if in_use.is_empty() {
+            return self.remove(block).await;
+        }
+        self.records.insert(block, record);
+        report.draining.push((block, in_use));
+        Ok(())
+    }
+
+    /// Handles a block that this machine has had, and whose record is gone or of another node.
+    async fn lose(
+        &mut self,
+        block: IpBlock,
+        record: Option<BlockRecord>,
+        report: &mut SyncReport,
+    ) -> Result<(), LeaseError> {
+        let in_use = self.node.withdraw(block).await?;
+        if in_use.is_empty() {
+            return Ok(self.node.forget(block).await?);
+        }
+        // Nobody has leased it since: its addresses stay in use, so the node leases it again.
+        if record.is_none() && self.lease(block).await? == LeaseOutcome::Leased {
+            return Ok(());
+        }
+        report.lost.push(LostBlock { block, in_use, owner: record.and_then(BlockRecord::owner) });
         Ok(())
     }
 
@@ -239,14 +267,12 @@ impl<A: BlockApi, N: NodeBlocks> BlockLeases<A, N> {
     async fn renew(&mut self, record: &BlockRecord) -> Result<BlockRecord, LeaseError> {
         let block = record.block;
         let renewed = self.api.renew(block, &record.version, &self.owner).await;
-        let renewed = renewed.map_err(|error| LeaseError::Api { request: "renew", block, error })?;
-        self.records.insert(block, renewed.clone());
-        Ok(renewed)
+        renewed.map_err(|error| LeaseError::Api { request: "renew", block, error })
     }
 
     /// Offers a leased block if its parent is still valid, else releases it.
-    async fn offer_confirmed(&mut self, block: IpBlock) -> Result<LeaseOutcome, LeaseError> {
-        let parent = block.parent();
+    async fn offer_confirmed(&mut self, record: BlockRecord) -> Result<LeaseOutcome, LeaseError> {
+        let (block, parent) = (record.block, record.block.parent());
         if block != parent {
             let current = self.get(parent).await?;
             let is_valid = |record: &BlockRecord| {
@@ -259,6 +285,7 @@ impl<A: BlockApi, N: NodeBlocks> BlockLeases<A, N> {
             }
         }
         self.node.offer(block).await?;
+        self.records.insert(block, record);
         Ok(LeaseOutcome::Leased)
     }
 
@@ -291,15 +318,19 @@ impl<A: BlockApi, N: NodeBlocks> BlockLeases<A, N> {
 
     /// Removes the record of a block that is not offered, and of which no address is in use.
     async fn remove(&mut self, block: IpBlock) -> Result<(), LeaseError> {
-        if let Some(record) = self.get(block).await?.filter(|record| record.is_of(&self.owner.uid)) {
+        if let Some(record) = self.get(block).await?.filter(|record| record.is_of(&self.owner)) {
             let removed = remove_record(&self.api, &record).await;
             removed.map_err(|error| LeaseError::Api { request: "delete", block, error })?;
         }
         self.records.remove(&block);
-        Ok(())
+        Ok(self.node.forget(block).await?)
     }
 
+    /// Returns the record of a block; `None` also if it cannot be one of this program.
     async fn get(&self, block: IpBlock) -> Result<Option<BlockRecord>, LeaseError> {
-        self.api.get(block).await.map_err(|error| LeaseError::Api { request: "get", block, error })
+        match self.api.get(block).await {
+            Err(ApiError::Invalid(_)) => Ok(None),
+            got => got.map_err(|error| LeaseError::Api { request: "get", block, error }),
+        }
     }
 }

@@ -13,6 +13,12 @@ pub trait NodeBlocks {
     /// Offers a block to plugins. Succeeds if it is offered already.
     async fn offer(&self, block: IpBlock) -> Result<(), StoreError>;
 
+    /// Returns the blocks that were offered, and are withdrawn but not forgotten.
+    async fn withdrawn(&self) -> Result<Vec<IpBlock>, StoreError>;
+
+    /// Forgets a withdrawn block.
+    async fn forget(&self, block: IpBlock) -> Result<(), StoreError>;
+
     /// Ends the offer, and returns the addresses of the block that are in use. If there are none, none will be used.
     async fn withdraw(&self, block: IpBlock) -> Result<Vec<IpAddr>, StoreError>;
 }
@@ -24,6 +30,14 @@ impl NodeBlocks for LocalStore {
 
     async fn offer(&self, block: IpBlock) -> Result<(), StoreError> {
         Self::offer(self, block)
+    }
+
+    async fn withdrawn(&self) -> Result<Vec<IpBlock>, StoreError> {
+        Self::withdrawn(self)
+    }
+
+    async fn forget(&self, block: IpBlock) -> Result<(), StoreError> {
+        Self::forget(self, block)
     }
 
     async fn withdraw(&self, block: IpBlock) -> Result<Vec<IpAddr>, StoreError> {

@@ -51,8 +51,8 @@ impl BlockRecord {
         }
     }
 
-    /// Whether the node that has this UID has leased the block.
-    pub fn is_of(&self, uid: &str) -> bool {
-        matches!(&self.content, BlockContent::Leased(owner) if owner.uid == uid)
+    /// Whether this node has leased the block. Both its name and its UID must agree: what may be written depends on the name.
+    pub fn is_of(&self, node: &BlockOwner) -> bool {
+        matches!(&self.content, BlockContent::Leased(owner) if owner == node)
     }
 }

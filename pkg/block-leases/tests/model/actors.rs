@@ -73,10 +73,13 @@ pub(crate) async fn deletion(view: View, block: IpBlock) {
 }
 
 /// Removes what no node removes: the records of a node whose object is gone, if its machine is off, and terminating parents.
-pub(crate) async fn reclaim(view: View, gone: &'static [&'static str], machine: usize) {
+pub(crate) async fn reclaim(view: View, gone: &'static [(&'static str, &'static str)], machine: usize) {
     let records = view.step("list", |world| world.records.values().cloned().collect::<Vec<_>>()).await;
     for record in records {
-        if gone.iter().any(|uid| record.is_of(uid)) {
+        let is_gone = |(node, uid): &(&str, &str)| {
+            record.is_of(&BlockOwner { node: (*node).to_owned(), uid: (*uid).to_owned() })
+        };
+        if gone.iter().any(is_gone) {
             // Without this, nothing proves that the machine is not in use.
             let is_off = view.step("hold-down", |world| world.machines[machine].is_off).await;
             if is_off {

@@ -39,6 +39,7 @@ pub(crate) struct World {
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Machine {
     pub(crate) offered: BTreeSet<IpBlock>,
+    pub(crate) withdrawn: BTreeSet<IpBlock>,
     pub(crate) claimed: BTreeSet<IpAddr>,
     /// The addresses that pods have.
     pub(crate) used: BTreeSet<IpAddr>,
@@ -194,8 +195,8 @@ impl BlockApi for View {
         self.read(("get", block), |records| records.get(&block).cloned()).await
     }
 
-    async fn owned(&self, uid: &str) -> Result<Vec<BlockRecord>, ApiError> {
-        self.step(("list", uid), |world| {
+    async fn owned(&self, node: &BlockOwner) -> Result<Vec<BlockRecord>, ApiError> {
+        self.step(("list", &node.uid), |world| {
             // The list is of now, or of any earlier time.
             let outdated =
                 if world.faults > 0 { world.choices.choose_rarely(world.history.len() + 1) } else { 0 };
@@ -204,7 +205,7 @@ impl BlockApi for View {
                 0 => &world.records,
                 age => &world.history[world.history.len() - age],
             };
-            Ok(records.values().filter(|record| record.is_of(uid)).cloned().collect())
+            Ok(records.values().filter(|record| record.is_of(node)).cloned().collect())
         })
         .await
     }
@@ -239,11 +240,22 @@ impl NodeBlocks for View {
 
     async fn offer(&self, block: IpBlock) -> Result<(), StoreError> {
         self.local(("offer", block), |machine| machine.offered.insert(block)).await;
+        self.forget(block).await
+    }
+
+    async fn withdrawn(&self) -> Result<Vec<IpBlock>, StoreError> {
+        Ok(self.local("list withdrawn", |machine| machine.withdrawn.iter().copied().collect()).await)
+    }
+
+    async fn forget(&self, block: IpBlock) -> Result<(), StoreError> {
+        self.local(("forget", block), |machine| machine.withdrawn.remove(&block)).await;
         Ok(())
     }
 
     async fn withdraw(&self, block: IpBlock) -> Result<Vec<IpAddr>, StoreError> {
-        self.local(("withdraw", block), |machine| machine.offered.remove(&block)).await;
+        let move_away =
+            |machine: &mut Machine| machine.offered.remove(&block) && machine.withdrawn.insert(block);
+        self.local(("withdraw", block), move_away).await;
         let claimed = |machine: &mut Machine| {
             machine.claimed.iter().filter(|address| block.contains(**address)).copied().collect()
         };
