@@ -35,10 +35,10 @@ impl Request {
         let policy = conf::object("silkraild-ipam/policy.yaml", "ValidatingAdmissionPolicy");
         let spec = &policy["spec"];
         let mut context = Context::default();
-        let request = json!({
-            "operation": self.operation,
-            "userInfo": {"username": self.username, "extra": self.extra},
-        });
+        let mut request = json!({"operation": self.operation, "userInfo": {"username": self.username}});
+        if !self.extra.is_null() {
+            request["userInfo"]["extra"] = self.extra.clone();
+        }
         for (name, value) in [("request", &request), ("object", &self.object), ("oldObject", &self.old)] {
             context.add_variable_from_value(name, to_value(value).unwrap());
         }
@@ -129,6 +129,10 @@ fn the_addresses_of_a_block_cannot_be_changed() {
 fn a_token_that_names_no_node_is_refused_and_other_users_are_not_restricted() {
     let own = block(Some("node-a"));
     let request = Request::of_agent("node-a", "CREATE", None, Some(&own));
+    for extra in [Value::Null, json!({})] {
+        let refusals = Request { extra, ..request.clone() }.refusals();
+        assert!(refusals.iter().any(|text| text.contains("does not say on which node")), "{refusals:?}");
+    }
     let without = Request { extra: json!({}), ..request.clone() };
     assert!(
         without.refusals().iter().any(|text| text.contains("does not say on which node")),

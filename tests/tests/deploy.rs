@@ -55,7 +55,7 @@ fn the_files_that_a_kustomization_names_exist() {
     let kinds = [
         ("deploy", "Kustomization", "v1beta1"),
         ("silkraild", "Kustomization", "v1beta1"),
-        ("silkraild-ipam", "Kustomization", "v1beta1"),
+        ("silkraild-ipam", "Component", "v1alpha1"),
         ("silkraild-tls", "Component", "v1alpha1"),
         ("silkraild-owners", "Component", "v1alpha1"),
         ("silkraild-token-review", "Component", "v1alpha1"),
@@ -91,6 +91,31 @@ fn the_patch_is_for_the_daemon_set_and_every_image_can_be_set() {
     for container in [daemon, &installer(), &job()["containers"][0], &gc()["containers"][0]] {
         assert_eq!(container["image"], image);
     }
+}
+
+/// The executables are in the root directory of the image, which is in no PATH.
+#[test]
+fn the_programs_of_cluster_pools_are_those_of_the_image() {
+    let gc = gc();
+    for (file, kind, program) in
+        [("daemonset", "DaemonSet", "ipam"), ("controller", "Deployment", "ipam-controller")]
+    {
+        let object = conf::object(&format!("silkraild-ipam/{file}.yaml"), kind);
+        let pod = &object["spec"]["template"]["spec"];
+        let container = &pod["containers"][0];
+        assert_eq!(container["command"], json!(["/silkraild", program]));
+        assert_eq!(container["image"], gc["containers"][0]["image"]);
+        assert_eq!(object["metadata"]["namespace"], "silkrail");
+        let security = &container["securityContext"];
+        assert_eq!(
+            (&security["privileged"], &security["capabilities"]),
+            (&json!(false), &json!({"drop": ["ALL"]}))
+        );
+        assert_eq!(pod["automountServiceAccountToken"], false);
+        let run = silkrail_tests::daemon::run(&[program, "--help"]);
+        assert!(run.status.success(), "{run:?}");
+    }
+    assert!(recipe().iter().any(|(name, value)| name == "COPY" && value == "bin/silkrail bin/silkraild /"));
 }
 
 /// kustomize merges lists by name: an equal name would merge two entries.

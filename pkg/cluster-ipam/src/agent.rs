@@ -3,7 +3,7 @@
 use std::{
     convert::Infallible,
     fmt,
-    fs::{File, TryLockError},
+    fs::{self, File, TryLockError},
     io,
     path::PathBuf,
     pin::pin,
@@ -73,6 +73,15 @@ pub struct Agent {
     _lock: File,
 }
 
+/// The object of the node.
+#[derive(Debug, Clone)]
+struct KnownNode {
+    uid: String,
+    labels: NodeLabels,
+    /// Whether it existed once, but does not exist now.
+    is_missing: bool,
+}
+
 impl fmt::Debug for Agent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Agent").field("options", &self.options).finish_non_exhaustive()
@@ -101,14 +110,19 @@ impl Agent {
     /// [`AgentError::Store`].
     pub async fn run(mut self) -> Result<Infallible, AgentError> {
         let mut node = pin!(node_object::changes(&self.client, &self.options.node_name));
-        let (mut uid, mut labels) = self.wait_for_node(&mut node).await;
+        let mut current = self.wait_for_node(&mut node).await;
         loop {
-            let session = self.session(uid, labels)?;
-            (uid, labels) = self.serve(session, &mut node).await;
+            let mut session = self.session(&current)?;
+            if current.is_missing {
+                session.set_node(NodeObject::Missing);
+            }
+            current = self.serve(session, &mut node).await;
         }
     }
 
-    fn session(&self, uid: String, labels: NodeLabels) -> Result<Session, AgentError> {
+    fn session(&self, node: &KnownNode) -> Result<Session, AgentError> {
+        let KnownNode { uid, labels, .. } = node.clone();
+        statefile::replace(&self.uid_path(), 0o600, uid.as_bytes())?;
         let boot_id = bootid::current()
             .map_err(|source| AgentError::Io { path: PathBuf::from("/").join(bootid::FILE), source })?;
         let store = LocalStore::open(&self.options.state_dir, boot_id)?;
@@ -121,21 +135,21 @@ impl Agent {
         Ok(Session::new(KubeBlocks::new(self.client.clone(), REQUEST_TIMEOUT), store, options))
     }
 
-    /// Waits for the object of the node, and returns its UID and labels. Requests of plugins wait, too, unless it is known not to
-    /// exist.
-    async fn wait_for_node(
-        &mut self,
-        node: &mut (impl Stream<Item = NodeObject> + Unpin),
-    ) -> (String, NodeLabels) {
+    /// Waits for the object of the node. Requests of plugins wait, too, unless it is known not to exist. A node that had an object
+    /// since it was booted continues without it.
+    async fn wait_for_node(&mut self, node: &mut (impl Stream<Item = NodeObject> + Unpin)) -> KnownNode {
         let name = self.options.node_name.clone();
         let missing = format!("the Node {name} does not exist in the cluster; is --node-name its name?");
         let mut is_missing = false;
         loop {
             tokio::select! {
                 Some(change) = node.next() => match change {
-                    NodeObject::Exists { uid, labels } => return (uid, labels),
+                    NodeObject::Exists { uid, labels } => return KnownNode { uid, labels, is_missing: false },
                     NodeObject::Missing => {
                         tracing::warn!("{missing}");
+                        if let Ok(uid) = fs::read_to_string(self.uid_path()) {
+                            return KnownNode { uid, labels: NodeLabels::new(), is_missing: true };
+                        }
                         is_missing = true;
                     }
                 },
@@ -147,12 +161,17 @@ impl Agent {
         }
     }
 
-    /// Serves until the object of the node is created again under another UID, and returns that and the labels.
+    /// Returns the path of the file with the UID of the node's object, which is gone after a reboot.
+    fn uid_path(&self) -> PathBuf {
+        self.options.state_dir.join("cluster/node-uid")
+    }
+
+    /// Serves until the object of the node is created again under another UID, and returns what it is then.
     async fn serve(
         &mut self,
         mut session: Session,
         node: &mut (impl Stream<Item = NodeObject> + Unpin),
-    ) -> (String, NodeLabels) {
+    ) -> KnownNode {
         self.waiting.drain(..).for_each(|waiting| session.add(waiting));
         let (pools, pool_changes) = ObjectStore::of_pools(&self.client);
         let (reserved, reserved_changes) = ObjectStore::of_reserved(&self.client);
@@ -167,7 +186,7 @@ impl Agent {
                 Some(change) = node.next() => match change {
                     NodeObject::Exists { uid, labels } if uid != session.uid() => {
                         self.waiting = session.into_waiting();
-                        return (uid, labels);
+                        return KnownNode { uid, labels, is_missing: false };
                     }
                     change => session.set_node(change),
                 },

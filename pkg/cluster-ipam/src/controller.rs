@@ -52,7 +52,7 @@ pub struct Controller {
     options: ControllerOptions,
     hold_downs: HoldDowns,
     sources: ClusterObjects,
-    /// The statuses that were last written, by pool.
+    /// The statuses that were last written, by the UID of the pool.
     written: BTreeMap<String, Value>,
     next_status: Instant,
 }
@@ -127,13 +127,19 @@ impl Controller {
     async fn reclaim(&mut self, records: &[BlockRecord], nodes: &NodeStates) {
         for record in self.hold_downs.due(records, nodes, Instant::now()) {
             let owner = record.clone().owner().map(|owner| owner.node).unwrap_or_default();
+            if !self.is_gone(&record, &owner).await {
+                continue;
+            }
             match remove_record(&self.blocks, &record).await {
                 Ok(()) => tracing::info!("IPBlock {} of node {owner}, which is gone, is free", record.block),
                 Err(ApiError::Changed) => {}
                 Err(error) => tracing::warn!("IPBlock {}: {error}", record.block),
             }
         }
-        for record in records.iter().filter(|record| record.is_terminating) {
+        let has_children = |parent: &BlockRecord| {
+            records.iter().any(|record| record.block != parent.block && record.block.parent() == parent.block)
+        };
+        for record in records.iter().filter(|record| record.is_terminating && !has_children(record)) {
             match remove_parent(&self.blocks, record).await {
                 Ok(true) => tracing::info!("IPBlock {} is no longer divided into blocks", record.block),
                 Ok(false) | Err(ApiError::Changed) => {}
@@ -142,16 +148,41 @@ impl Controller {
         }
     }
 
+    /// Whether a node does not exist, or is out of service, at this moment: the watch may be behind.
+    async fn is_gone(&self, record: &BlockRecord, name: &str) -> bool {
+        match timeout(REQUEST_TIMEOUT, quietly(Api::<Node>::all(self.client.clone()).get_opt(name))).await {
+            Ok(Ok(None)) => true,
+            Ok(Ok(Some(node))) => {
+                let is_owner = record.clone().owner().is_some_and(|owner| node.uid() == Some(owner.uid));
+                !is_owner || state(&node) == NodeState::OutOfService
+            }
+            Ok(Err(error)) => {
+                tracing::warn!("Node {name}: {}", with_causes(&error));
+                false
+            }
+            Err(_) => {
+                tracing::warn!("Node {name}: no response within {REQUEST_TIMEOUT:?}");
+                false
+            }
+        }
+    }
+
     /// Writes the status of a pool, if it has changed.
     async fn write_status(&mut self, name: &str, status: Value) {
-        if self.written.get(name) == Some(&status) {
+        let pools = self.sources.pools.objects().unwrap_or_default();
+        let Some(uid) =
+            pools.iter().find(|pool| pool.metadata.name.as_deref() == Some(name)).and_then(|pool| pool.uid())
+        else {
+            return;
+        };
+        if self.written.get(&uid) == Some(&status) {
             return;
         }
         let api = Api::<DynamicObject>::all_with(self.client.clone(), &ObjectStore::pool_resource());
         let (params, patch) = (PatchParams::default(), Patch::Merge(&status));
         match timeout(REQUEST_TIMEOUT, quietly(api.patch_status(name, &params, &patch))).await {
             Ok(Ok(_)) => {
-                self.written.insert(name.to_owned(), status);
+                self.written.insert(uid, status);
             }
             Ok(Err(error)) => tracing::warn!("status of SpiderIPPool {name}: {}", with_causes(&error)),
             Err(_) => tracing::warn!("status of SpiderIPPool {name}: no response within {REQUEST_TIMEOUT:?}"),
@@ -167,10 +198,12 @@ impl std::fmt::Debug for Controller {
 
 fn state(node: &Node) -> NodeState {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
-    match taints.is_some_and(|taints| taints.iter().any(|taint| taint.key == OUT_OF_SERVICE)) {
-        true => NodeState::OutOfService,
-        false => NodeState::InService,
-    }
+    let is_tainted = taints.is_some_and(|taints| taints.iter().any(|taint| taint.key == OUT_OF_SERVICE));
+    // Kubernetes does not remove the taint when the node is back.
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let is_ready =
+        conditions.is_some_and(|all| all.iter().any(|one| one.type_ == "Ready" && one.status == "True"));
+    if is_tainted && !is_ready { NodeState::OutOfService } else { NodeState::InService }
 }
 
 fn reported(block: &IpBlockObject) -> Option<ReportedBlock> {

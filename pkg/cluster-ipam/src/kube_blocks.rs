@@ -104,12 +104,12 @@ impl BlockApi for KubeBlocks {
         self.within(self.api.get_opt(&name)).await?.map(record).transpose()
     }
 
-    async fn owned(&self, uid: &str) -> Result<Vec<BlockRecord>, ApiError> {
+    async fn owned(&self, node: &BlockOwner) -> Result<Vec<BlockRecord>, ApiError> {
         let objects = self.owned.borrow().as_ref().and_then(ObjectStore::objects);
         let objects = objects.ok_or_else(|| ApiError::Unknown("the watch has not begun".to_owned()))?;
         // What cannot be read is not of this node.
         let records = objects.iter().filter_map(|object| record(object.as_ref().clone()).ok());
-        Ok(records.filter(|record| record.is_of(uid)).collect())
+        Ok(records.filter(|record| record.is_of(node)).collect())
     }
 
     async fn children(&self, parent: IpBlock) -> Result<Vec<BlockRecord>, ApiError> {
@@ -154,7 +154,7 @@ impl BlockApi for KubeBlocks {
 }
 
 fn record(object: IpBlockObject) -> Result<BlockRecord, ApiError> {
-    ip_block::record(object).map_err(|error| ApiError::Refused(error.to_string()))
+    ip_block::record(object).map_err(|error| ApiError::Invalid(error.to_string()))
 }
 
 fn api_error(error: kube::Error) -> ApiError {

@@ -1,7 +1,7 @@
 //! The choice of the blocks that are leased for a pool.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, HashMap},
     net::IpAddr,
     time::{Duration, Instant},
 };
@@ -15,8 +15,10 @@ use crate::{KubeBlocks, pool_directory::ClusterPool, socket::BlockAnswer};
 const GUESSES: usize = 4;
 /// The number of blocks that are compared with a list of those that are leased.
 const MOST_COMPARED: usize = 1 << 16;
-/// How long it is remembered that a pool has no block left, or that an address cannot be leased.
+/// How long it is remembered that a pool has no block left, or that an address cannot be leased, if an ADD waits.
 const REMEMBERED: Duration = Duration::from_secs(5);
+/// How long it is remembered that a pool has no block left, if none waits: nodes only want a reserve.
+const REMEMBERED_BY_IDLE: Duration = Duration::from_secs(120);
 
 /// What is known about a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,13 +38,56 @@ pub(crate) struct PoolLeases {
     leases: BlockLeases<KubeBlocks, LocalStore>,
     uid: String,
     is_synced: bool,
-    exhausted: BTreeMap<PoolName, (Instant, String)>,
+    exhausted: BTreeMap<PoolName, ExhaustedPool>,
+    /// Answers to requests for addresses, with the time until which they are valid.
     addresses: BTreeMap<IpAddr, (Instant, BlockAnswer)>,
+    /// All blocks that nodes have leased, when they were last listed.
+    leased: Option<(Instant, LeasedBlocks)>,
+}
+
+/// A pool of which no block was left.
+#[derive(Debug)]
+struct ExhaustedPool {
+    since: Instant,
+    /// The part by which this node waits longer than others.
+    jitter: f64,
+    text: String,
+}
+
+/// Blocks, by their parents.
+#[derive(Debug, Default)]
+struct LeasedBlocks(HashMap<IpBlock, Vec<IpBlock>>);
+
+impl LeasedBlocks {
+    fn of(blocks: impl IntoIterator<Item = IpBlock>) -> Self {
+        let mut leased = Self::default();
+        for block in blocks {
+            leased.0.entry(block.parent()).or_default().push(block);
+        }
+        leased
+    }
+
+    fn overlaps(&self, block: IpBlock) -> bool {
+        self.0.get(&block.parent()).is_some_and(|leased| leased.iter().any(|leased| leased.overlaps(block)))
+    }
+
+    /// Returns the number of blocks that have an address of the pool.
+    fn count(&self, blocks: &PoolBlocks) -> usize {
+        self.0.values().flatten().filter(|block| blocks.overlaps(**block)).count()
+    }
 }
 
 impl PoolLeases {
     pub(crate) fn new(api: KubeBlocks, leases: BlockLeases<KubeBlocks, LocalStore>, uid: String) -> Self {
-        Self { api, leases, uid, is_synced: false, exhausted: BTreeMap::new(), addresses: BTreeMap::new() }
+        Self {
+            api,
+            leases,
+            uid,
+            is_synced: false,
+            exhausted: BTreeMap::new(),
+            addresses: BTreeMap::new(),
+            leased: None,
+        }
     }
 
     pub(crate) fn store(&self) -> &LocalStore {
@@ -59,9 +104,11 @@ impl PoolLeases {
     }
 
     pub(crate) async fn sync(&mut self) -> Result<SyncReport, LeaseError> {
-        let report = self.leases.sync().await?;
-        self.is_synced = true;
-        Ok(report)
+        let synced = self.leases.sync().await;
+        // Without the list nothing is known; what failed after it is a matter of single blocks.
+        self.is_synced |= !matches!(synced, Err(LeaseError::List(_)));
+        self.addresses.retain(|_, (until, _)| Instant::now() < *until);
+        synced
     }
 
     pub(crate) async fn renew_all(&mut self) -> Result<(), LeaseError> {
@@ -81,24 +128,36 @@ impl PoolLeases {
     ///
     /// # Errors
     /// If it is unknown whether a block can be leased.
-    pub(crate) async fn lease(&mut self, pool: &ClusterPool, count: usize) -> Result<(), String> {
+    pub(crate) async fn lease(
+        &mut self,
+        pool: &ClusterPool,
+        count: usize,
+        is_urgent: bool,
+    ) -> Result<(), String> {
         for _ in 0..count {
-            if self.exhausted(pool).is_some() {
+            if self.exhausted(pool, is_urgent).is_some() {
                 return Ok(());
             }
             match self.lease_one(pool).await? {
                 Some(block) => tracing::info!("IPBlock {block} is leased for IPPool {}", pool.pool.name),
-                None => {
-                    let text = format!(
-                        "IPPool {}: all of its blocks are leased by other nodes; extend its ips",
-                        pool.pool.name
-                    );
-                    tracing::warn!("{text}");
-                    self.exhausted.insert(pool.pool.name.clone(), (Instant::now() + REMEMBERED, text));
-                }
+                None => self.remember_exhausted(pool),
             }
         }
         Ok(())
+    }
+
+    fn remember_exhausted(&mut self, pool: &ClusterPool) {
+        let blocks = PoolBlocks::of(&pool.pool.ranges, pool.block_size);
+        let own = self.leases.blocks().filter(|block| blocks.overlaps(*block)).count();
+        let all = self.leased.as_ref().map_or(own, |(_, leased)| leased.count(&blocks));
+        let text = format!(
+            "IPPool {}: no block is free: this node has {own}, other nodes {} (kubectl get ipblocks); extend its ips",
+            pool.pool.name,
+            all.saturating_sub(own)
+        );
+        tracing::warn!("{text}");
+        let exhausted = ExhaustedPool { since: Instant::now(), jitter: fastrand::f64(), text };
+        self.exhausted.insert(pool.pool.name.clone(), exhausted);
     }
 
     /// Leases the block that has an address.
@@ -135,22 +194,27 @@ impl PoolLeases {
             .map(|(_, answer)| answer.clone())
     }
 
-    /// Returns why no further block of a pool can be leased at present.
-    pub(crate) fn exhausted(&self, pool: &ClusterPool) -> Option<&str> {
-        let known = self.exhausted.get(&pool.pool.name)?;
-        (Instant::now() < known.0).then_some(known.1.as_str())
+    /// Returns why no further block of a pool can be leased at present. This is known for longer if no ADD waits.
+    pub(crate) fn exhausted(&self, pool: &ClusterPool, is_urgent: bool) -> Option<&str> {
+        let ExhaustedPool { since, jitter, text } = self.exhausted.get(&pool.pool.name)?;
+        let lasts = if is_urgent { REMEMBERED } else { REMEMBERED_BY_IDLE.mul_f64(1.0 + jitter) };
+        (since.elapsed() < lasts).then_some(text.as_str())
     }
 
-    /// Returns what is known about a pool.
+    /// Returns what is known about a pool for which an ADD waits.
     pub(crate) fn state(&self, pool: &ClusterPool) -> PoolOutcome {
         let has_free = |block: IpBlock| {
-            let claimed = self.store().claimed_in(block).unwrap_or_default();
-            block.addresses().any(|address| pool.pool.ranges.contains(address) && !claimed.contains(&address))
+            let mut usable =
+                block.addresses().filter(|address| pool.pool.ranges.contains(*address)).peekable();
+            usable.peek().is_some() && {
+                let claimed = self.store().claimed_in(block).unwrap_or_default();
+                usable.any(|address| !claimed.contains(&address))
+            }
         };
         if self.leases.blocks().any(has_free) {
             return PoolOutcome::HasRoom;
         }
-        match self.exhausted(pool) {
+        match self.exhausted(pool, true) {
             Some(text) => PoolOutcome::Exhausted(text.to_owned()),
             None => PoolOutcome::Unknown,
         }
@@ -158,47 +222,51 @@ impl PoolLeases {
 
     /// Leases a block of a pool: first one of a few, then one of those that a list does not have.
     async fn lease_one(&mut self, pool: &ClusterPool) -> Result<Option<IpBlock>, String> {
-        let blocks = PoolBlocks::of(&pool.pool.ranges, pool.block_size);
-        let own: BTreeSet<_> = self.leases.blocks().collect();
-        let is_own = |block: &IpBlock| own.iter().any(|own| own.overlaps(*block));
+        let own = LeasedBlocks::of(self.leases.blocks());
         let seed = format!("{}/{}", self.uid, pool.pool.name);
-        let guesses: Vec<_> =
-            candidates(&blocks, &seed).filter(|block| !is_own(block)).take(GUESSES).collect();
-        for block in guesses {
-            if let Some(leased) = self.try_block(pool, block).await? {
+        let blocks = PoolBlocks::of(&pool.pool.ranges, pool.block_size);
+        let guesses =
+            candidates(&blocks, &seed).filter(|block| !own.overlaps(*block)).take(GUESSES).collect();
+        if let Some(leased) = self.try_blocks(pool, guesses).await? {
+            return Ok(Some(leased));
+        }
+        self.list_leased().await?;
+        // Where addresses are divided into smaller blocks, some of those may be free.
+        let smaller =
+            [1, 2, 4, 8, 16, 32, 64, 128, 256].into_iter().filter_map(|size| BlockSize::try_from(size).ok());
+        for size in smaller.filter(|size| *size <= pool.block_size).rev() {
+            let blocks = PoolBlocks::of(&pool.pool.ranges, size);
+            let is_free = |block: &IpBlock| {
+                let is_leased = self.leased.as_ref().is_some_and(|(_, leased)| leased.overlaps(*block));
+                !own.overlaps(*block) && !is_leased
+            };
+            let all = candidates(&blocks, &seed).take(MOST_COMPARED);
+            let free = all.filter(is_free).take(2 * GUESSES).collect();
+            if let Some(leased) = self.try_blocks(pool, free).await? {
                 return Ok(Some(leased));
             }
         }
-        let leased =
-            self.api.leased().await.map_err(|error| format!("failed to list the IPBlocks: {error}"))?;
-        let is_leased = |block: &IpBlock| leased.iter().any(|leased| leased.overlaps(*block));
-        let free: Vec<_> = candidates(&blocks, &seed)
-            .take(MOST_COMPARED)
-            .filter(|block| !is_own(block) && !is_leased(block))
-            .take(4 * GUESSES)
-            .collect();
-        for block in free {
+        Ok(None)
+    }
+
+    /// Lists the blocks of all nodes, unless that was done a short time ago.
+    async fn list_leased(&mut self) -> Result<(), String> {
+        if self.leased.as_ref().is_none_or(|(at, _)| at.elapsed() >= REMEMBERED) {
+            let leased =
+                self.api.leased().await.map_err(|error| format!("failed to list the IPBlocks: {error}"))?;
+            self.leased = Some((Instant::now(), LeasedBlocks::of(leased)));
+        }
+        Ok(())
+    }
+
+    async fn try_blocks(
+        &mut self,
+        pool: &ClusterPool,
+        blocks: Vec<IpBlock>,
+    ) -> Result<Option<IpBlock>, String> {
+        for block in blocks {
             if let Some(leased) = self.try_block(pool, block).await? {
                 return Ok(Some(leased));
-            }
-        }
-        // Blocks of another size may be free where one of this size is not.
-        for size in
-            [1, 2, 4, 8, 16, 32, 64, 128].into_iter().filter_map(|size| BlockSize::try_from(size).ok())
-        {
-            if size >= pool.block_size {
-                break;
-            }
-            let smaller = PoolBlocks::of(&pool.pool.ranges, size);
-            let free: Vec<_> = candidates(&smaller, &seed)
-                .take(MOST_COMPARED)
-                .filter(|block| !is_own(block) && !is_leased(block))
-                .take(GUESSES)
-                .collect();
-            for block in free {
-                if let Some(leased) = self.try_block(pool, block).await? {
-                    return Ok(Some(leased));
-                }
             }
         }
         Ok(None)

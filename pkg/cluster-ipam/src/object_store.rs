@@ -9,7 +9,7 @@ use std::{
 use futures_util::{FutureExt, Stream, StreamExt};
 use k8s_openapi::api::core::v1::Node;
 use kube::{
-    Api, Client, Resource,
+    Api, Client, Resource, ResourceExt,
     api::DynamicObject,
     core::{ApiResource, GroupVersionKind},
     runtime::{
@@ -90,7 +90,10 @@ where
         // From the watch cache of the API server, without load on etcd.
         let events = watcher(Api::all_with(client.clone(), &kind), config.any_semantic());
         let kind = K::kind(&kind).into_owned();
-        let events = events.backoff(WatchBackoff::default()).reflect(writer);
+        let events = events
+            .backoff(WatchBackoff::default())
+            .modify(|object: &mut K| object.managed_fields_mut().clear())
+            .reflect(writer);
         let changes = QuietStream::of(events).filter_map(move |event| {
             let event = event.inspect_err(|error| tracing::warn!("{kind}: {}", with_causes(error)));
             async { event.ok().map(drop) }

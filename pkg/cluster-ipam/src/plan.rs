@@ -76,7 +76,9 @@ fn is_surplus(used: &BlockUse, pools: &[PoolNeed<'_>], blocks: &[BlockUse]) -> b
         let without = free(pool, blocks).saturating_sub(used.block.count_in(pool.ranges));
         // More than is leased ahead, else it would be leased again at once.
         let is_enough = without >= 2 * reserve(pool) + pool.waiting;
-        used.idle >= LONG_IDLE || (used.idle >= IDLE && is_enough)
+        let is_unused =
+            blocks.iter().all(|other| other.claimed.is_empty() || other.block.count_in(pool.ranges) == 0);
+        (used.idle >= LONG_IDLE && is_unused && pool.waiting == 0) || (used.idle >= IDLE && is_enough)
     })
 }
 
@@ -170,7 +172,8 @@ mod tests {
     fn what_is_leased_ahead_is_not_released() {
         let pool = Fixture::of("10.0.0.0-10.0.0.255");
         for claimed in 0..=16 {
-            let mut blocks = vec![used("10.0.0.16-28", claimed, IDLE), used("10.0.0.32-28", 0, IDLE)];
+            let mut blocks =
+                vec![used("10.0.0.16-28", claimed, Duration::ZERO), used("10.0.0.32-28", 0, LONG_IDLE)];
             let planned = pool.plan(0, &blocks);
             if let [PlannedChange::Release(block)] = planned[..] {
                 blocks.retain(|used| used.block != block);

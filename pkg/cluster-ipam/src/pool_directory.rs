@@ -1,7 +1,6 @@
 //! The directory from which plugins read the pools of the cluster.
 
 use std::{
-    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -18,6 +17,11 @@ use crate::node_object::NodeLabels;
 
 /// The annotation of a pool with the number of addresses of its blocks.
 pub(crate) const BLOCK_SIZE: &str = "ipam.silkrail.io/block-size";
+
+/// The file of the pools.
+const POOLS: &str = "pools.json";
+/// The node of pools that do not select this one. It is part of error messages only.
+const NO_NODE: &str = "other nodes only";
 
 /// Without the annotation, blocks are as large as possible, but the pool has at least so many.
 const BLOCKS_PER_POOL: u128 = 256;
@@ -36,12 +40,14 @@ pub(crate) struct ClusterPool {
 /// What plugins are to read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PoolFiles {
-    /// The content of each file.
-    files: BTreeMap<String, String>,
+    /// The content of each file, in the order in which they are written.
+    files: Vec<(String, String)>,
     /// The pools of the files.
     pub(crate) pools: Vec<ClusterPool>,
     /// The pools that cannot be used.
     pub(crate) invalid: Vec<InvalidPool>,
+    /// Whether a reservation is invalid, so that no pool is used.
+    pub(crate) is_blocked: bool,
 }
 
 /// A pool that cannot be used.
@@ -66,7 +72,8 @@ impl PoolFiles {
             reserved.into_iter().map(|object| document(object, "SpiderReservedIP")).collect();
         let reservations = list(&reserved);
         // Without its reservations, no pool must be used: plugins refuse all pools if this file is invalid.
-        found.files.insert("reserved.json".to_owned(), reservations.to_string());
+        found.files.push(("reserved.json".to_owned(), reservations.to_string()));
+        found.is_blocked = Pools::from_text(&reservations.to_string(), Path::new(POOLS)).is_err();
         let mut valid = Vec::new();
         for object in pools {
             let pool = for_node(document(object, "SpiderIPPool"), node_name, labels);
@@ -86,11 +93,12 @@ impl PoolFiles {
                     let name = object.metadata.name.clone().unwrap_or_default();
                     found.invalid.push(InvalidPool { name, problem: error.to_string() });
                     // Plugins report it if a network names the pool.
-                    found.files.insert(format!("invalid-{}.json", found.invalid.len()), pool.to_string());
+                    found.files.push((format!("invalid-{}.json", found.invalid.len()), pool.to_string()));
                 }
             }
         }
-        found.files.insert("pools.json".to_owned(), list(&valid).to_string());
+        // Last: plugins begin when it exists.
+        found.files.push((POOLS.to_owned(), list(&valid).to_string()));
         found
     }
 
@@ -110,7 +118,10 @@ impl PoolFiles {
         let failed = |path: PathBuf| move |source| statefile::Error::Io { operation: "list", path, source };
         let entries = fs::read_dir(directory).map_err(failed(directory.to_owned()))?;
         for entry in entries.filter_map(io::Result::ok) {
-            let is_ours = entry.file_name().to_str().is_some_and(|name| self.files.contains_key(name));
+            let is_ours = entry
+                .file_name()
+                .to_str()
+                .is_some_and(|name| self.files.iter().any(|(ours, _)| ours == name));
             if !is_ours {
                 statefile::remove(&entry.path())?;
             }
@@ -138,16 +149,19 @@ fn document(object: &DynamicObject, kind: &str) -> Value {
     document
 }
 
-/// Replaces the selection of nodes by labels, which plugins do not know, with one by name.
+/// Replaces the selection of nodes, which plugins may know by another name, by none if this node is selected.
 fn for_node(mut pool: Value, node_name: &str, labels: &NodeLabels) -> Value {
     let spec = &mut pool["spec"];
-    let has_names = spec["nodeName"].as_array().is_some_and(|names| !names.is_empty());
+    let names: Vec<_> = spec["nodeName"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let selector = serde_json::from_value::<LabelSelector>(spec["nodeAffinity"].clone()).ok();
-    if let (false, Some(Ok(selector))) = (has_names, selector.map(Selector::try_from)) {
-        let names = if selector.matches(labels) { node_name } else { "nodes that nodeAffinity selects" };
-        spec["nodeName"] = json!([names]);
-        spec["nodeAffinity"] = Value::Null;
-    }
+    let is_selected = match (names.as_slice(), selector.map(Selector::try_from)) {
+        ([], None) => true,
+        ([], Some(Ok(selector))) => selector.matches(labels),
+        ([], Some(Err(_))) => false,
+        (names, _) => names.contains(&node_name),
+    };
+    spec["nodeName"] = if is_selected { Value::Null } else { json!([NO_NODE]) };
+    spec["nodeAffinity"] = Value::Null;
     pool
 }
 
@@ -161,9 +175,13 @@ fn list(items: &[Value]) -> Value {
 
 /// Returns the size of the blocks of a pool: what its annotation says, or else a size that leaves enough blocks for many nodes.
 fn block_size(object: &DynamicObject, pool: &Pool) -> BlockSize {
-    let annotated = object.metadata.annotations.as_ref().and_then(|all| all.get(BLOCK_SIZE));
-    if let Some(size) = annotated.and_then(|text| text.parse().ok()) {
-        return size;
+    if let Some(text) = object.metadata.annotations.as_ref().and_then(|all| all.get(BLOCK_SIZE)) {
+        match text.parse() {
+            Ok(size) => return size,
+            Err(error) => {
+                tracing::warn!("IPPool {}: annotation {BLOCK_SIZE}: {error}; it is ignored", pool.name)
+            }
+        }
     }
     let most = u64::try_from(pool.ranges.len() / BLOCKS_PER_POOL).unwrap_or(LARGEST).clamp(SMALLEST, LARGEST);
     let size = 1 << most.ilog2();
@@ -222,10 +240,14 @@ mod tests {
     fn labels_of_the_node_are_compared() {
         let spec =
             |zone: &str| json!({"subnet": "10.0.0.0/24", "nodeAffinity": {"matchLabels": {"zone": zone}}});
-        for (zone, name) in [("a", "gpu-07"), ("b", "nodes that nodeAffinity selects")] {
+        for (zone, names) in [("a", &[][..]), ("b", &[NO_NODE])] {
             let files = files(&[object("p", spec(zone))], &[]);
-            assert_eq!(files.pools[0].pool.affinity.node_names, [name]);
+            assert_eq!(files.pools[0].pool.affinity.node_names, names);
             assert!(!files.pools[0].pool.affinity.node);
+        }
+        for (listed, names) in [("gpu-07", &[][..]), ("gpu-08", &[NO_NODE])] {
+            let spec = json!({"subnet": "10.0.0.0/24", "nodeName": [listed], "nodeAffinity": {"matchLabels": {"zone": "b"}}});
+            assert_eq!(files(&[object("p", spec)], &[]).pools[0].pool.affinity.node_names, names, "{listed}");
         }
     }
 

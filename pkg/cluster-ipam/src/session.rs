@@ -1,7 +1,7 @@
 //! What the agent does for one object of the node: it keeps the files of the node up to date, leases blocks, and answers.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -19,7 +19,7 @@ use crate::{
     plan::{self, BlockUse, PlannedChange, PoolNeed},
     pool_directory::{ClusterPool, PoolFiles},
     pool_status,
-    socket::{BlockAnswer, WaitingRequest},
+    socket::{BlockAnswer, FAILURE_DELAY, WaitingRequest},
     use_reports::UseReports,
 };
 
@@ -27,7 +27,9 @@ use crate::{
 const SYNC_INTERVAL: Duration = Duration::from_secs(300);
 /// Time between two renewals of the blocks of a node whose object does not exist.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(60);
-/// Time after which a request that failed is repeated.
+/// The same while blocks are terminating whose addresses are in use.
+const DRAIN_INTERVAL: Duration = Duration::from_secs(5);
+/// Time after which a request that failed is repeated for the first time.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// The number of blocks whose use is reported in one step.
@@ -64,6 +66,13 @@ pub(crate) struct Session {
     next_renewal: Instant,
     /// When the next lease is tried, after one has failed, and why it failed.
     failure: Option<(Instant, String)>,
+    /// How often one has failed since one succeeded.
+    failures: u32,
+    /// Whether the files were written.
+    has_files: bool,
+    /// The blocks that were reported as lost, and those that were reported to be deleted.
+    lost: BTreeSet<IpBlock>,
+    draining: BTreeSet<IpBlock>,
 }
 
 struct PoolSources {
@@ -91,6 +100,10 @@ impl Session {
             next_sync: now,
             next_renewal: now,
             failure: None,
+            failures: 0,
+            has_files: false,
+            lost: BTreeSet::new(),
+            draining: BTreeSet::new(),
         }
     }
 
@@ -139,12 +152,27 @@ impl Session {
         self.update_files();
         self.sync().await;
         self.renew().await;
-        if let Err(error) = self.follow_plan().await {
-            tracing::warn!("{error}");
-            self.failure = Some((Instant::now() + RETRY_DELAY, error));
-            self.next_sync = Instant::now() + RETRY_DELAY;
+        let is_due = self.failure.as_ref().is_none_or(|(retry_at, _)| Instant::now() >= *retry_at);
+        // Without pools, all blocks would be surplus.
+        if is_due && self.has_files && !self.files.is_blocked && self.leases.is_synced() {
+            match self.follow_plan().await {
+                Ok(()) => {
+                    self.failure = None;
+                    self.failures = 0;
+                }
+                Err(error) => self.fail(error),
+            }
         }
         self.answer();
+    }
+
+    /// Nothing is leased for a while, which is longer after each failure.
+    fn fail(&mut self, error: String) {
+        tracing::warn!("{error}");
+        let delay = (RETRY_DELAY * 2_u32.pow(self.failures.min(3))).mul_f64(0.5 + fastrand::f64() / 2.0);
+        self.failures += 1;
+        self.failure = Some((Instant::now() + delay, error));
+        self.next_sync = self.next_sync.min(Instant::now() + delay);
     }
 
     /// Writes the pools for plugins. Until all objects were listed, plugins use those of an earlier agent.
@@ -164,6 +192,7 @@ impl Session {
             Ok(()) => {
                 self.files = files;
                 self.has_changed = false;
+                self.has_files = true;
             }
             Err(error) => tracing::error!("{error}"),
         }
@@ -175,18 +204,36 @@ impl Session {
         }
         match self.leases.sync().await {
             Ok(report) => {
-                log(&report);
-                self.next_sync = Instant::now() + SYNC_INTERVAL;
-                // A block that is terminating, or should be.
-                if !report.draining.is_empty() {
-                    self.next_sync = Instant::now() + RETRY_DELAY;
-                }
+                self.log(&report);
+                // Whether addresses of draining blocks are free again is read from the node only.
+                let interval = if report.draining.is_empty() { SYNC_INTERVAL } else { DRAIN_INTERVAL };
+                self.next_sync = Instant::now() + interval;
             }
             Err(error) => {
-                tracing::warn!("{error}");
-                self.next_sync = Instant::now() + RETRY_DELAY;
+                self.next_sync = Instant::now() + SYNC_INTERVAL;
+                self.fail(error.to_string());
             }
         }
+    }
+
+    fn log(&mut self, report: &SyncReport) {
+        for lost in report.lost.iter().filter(|lost| !self.lost.contains(&lost.block)) {
+            let owner = lost.owner.as_ref().map_or_else(|| "nobody".to_owned(), |owner| owner.node.clone());
+            tracing::error!(
+                "IPBlock {}: this node used it, but it belongs to {owner}; {} addresses are in use here: {:?}",
+                lost.block,
+                lost.in_use.len(),
+                lost.in_use
+            );
+        }
+        self.lost = report.lost.iter().map(|lost| lost.block).collect();
+        for (block, in_use) in report.draining.iter().filter(|(block, _)| !self.draining.contains(block)) {
+            tracing::info!(
+                "IPBlock {block} is being deleted, which waits for {} addresses in use",
+                in_use.len()
+            );
+        }
+        self.draining = report.draining.iter().map(|(block, _)| *block).collect();
     }
 
     async fn renew(&mut self) {
@@ -200,39 +247,37 @@ impl Session {
         }
     }
 
-    /// Leases and releases blocks.
+    /// Leases and releases blocks. After a failure it continues with other pools.
     async fn follow_plan(&mut self) -> Result<(), String> {
-        if self.failure.as_ref().is_some_and(|(retry_at, _)| Instant::now() < *retry_at) {
-            return Ok(());
-        }
-        self.failure = None;
-        if !self.leases.is_synced() {
-            return Ok(());
-        }
         let used = self.used_blocks().map_err(|error| error.to_string())?;
-        for change in plan::plan(&self.needs(), &used) {
-            match change {
+        let needs = self.needs();
+        let urgent: BTreeSet<_> =
+            needs.iter().filter(|need| need.waiting > 0).map(|need| need.name.clone()).collect();
+        let planned = plan::plan(&needs, &used);
+        let mut done = Ok(());
+        for change in planned {
+            let changed = match change {
                 PlannedChange::Lease(name, count) => {
                     let Some(pool) = self.files.pools.iter().find(|pool| pool.pool.name == name) else {
                         continue;
                     };
-                    self.leases.lease(pool, count).await?;
+                    self.leases.lease(pool, count, urgent.contains(&name)).await
                 }
                 PlannedChange::Release(block) => {
-                    self.leases.release(block).await?;
                     self.unused_since.remove(&block);
+                    self.leases.release(block).await
                 }
+            };
+            done = done.and(changed);
+        }
+        let addresses: Vec<_> = self.waiting.iter().filter_map(|waiting| waiting.request.address).collect();
+        for address in addresses {
+            if let Some(pool) = self.files.pools.iter().find(|pool| pool.pool.ranges.contains(address)) {
+                done = done.and(self.leases.lease_with(pool, address).await);
             }
         }
         self.report(&used).await;
-        let addresses: Vec<_> = self.waiting.iter().filter_map(|waiting| waiting.request.address).collect();
-        for address in addresses {
-            let pool = self.files.pools.iter().find(|pool| pool.pool.ranges.contains(address));
-            if let Some(pool) = pool {
-                self.leases.lease_with(pool, address).await?;
-            }
-        }
-        Ok(())
+        done
     }
 
     /// Reports the use of blocks, unless plugins wait.
@@ -267,27 +312,28 @@ impl Session {
 
     /// Returns the pools with the numbers of ADDs that wait for them: for the first that is not exhausted.
     fn needs(&self) -> Vec<PoolNeed<'_>> {
-        let is_usable = |name: &String| {
-            let known = self.pool(name);
-            known.is_some_and(|pool| {
-                !pool.pool.disabled && !pool.pool.terminating && self.leases.exhausted(pool).is_none()
-            })
+        let is_usable = |name: &&String| {
+            let known = self.pool(name).filter(|pool| is_in_use(pool));
+            known.is_some_and(|pool| self.leases.exhausted(pool, true).is_none())
         };
-        let wanted: Vec<_> = self
-            .waiting
-            .iter()
-            .filter(|waiting| waiting.request.address.is_none())
-            .filter_map(|waiting| waiting.request.pools.iter().find(|name| is_usable(name)))
-            .collect();
-        let need = |ClusterPool { pool, block_size }: &'_ ClusterPool| {
-            let waiting = wanted.iter().filter(|name| name.as_str() == pool.name.as_str()).count();
-            (pool.name.clone(), *block_size, waiting)
+        let requests = self.waiting.iter().map(|waiting| &waiting.request);
+        let without_address = requests.filter(|request| request.address.is_none());
+        let wanted: Vec<_> =
+            without_address.filter_map(|request| request.pools.iter().find(is_usable)).collect();
+        let need = |cluster: &'_ ClusterPool| {
+            wanted.iter().filter(|name| name.as_str() == cluster.pool.name.as_str()).count()
         };
-        let need = |pool| {
-            let (_, size, waiting) = need(pool);
-            PoolNeed { name: &pool.pool.name, ranges: &pool.pool.ranges, size, waiting }
-        };
-        self.files.pools.iter().map(need).collect()
+        let mut needs = Vec::new();
+        for cluster in &self.files.pools {
+            let ClusterPool { pool, block_size } = cluster;
+            needs.push(PoolNeed {
+                name: &pool.name,
+                ranges: &pool.ranges,
+                size: *block_size,
+                waiting: need(cluster),
+            });
+        }
+        needs
     }
 
     fn pool(&self, name: &str) -> Option<&ClusterPool> {
@@ -296,9 +342,10 @@ impl Session {
 
     /// Answers the requests about which something is known.
     fn answer(&mut self) {
+        let mut states = BTreeMap::new();
         let mut left = Vec::new();
         for waiting in std::mem::take(&mut self.waiting) {
-            match self.answer_to(&waiting) {
+            match self.answer_to(&waiting, &mut states) {
                 Some(answer) => drop(waiting.answer.send(answer)),
                 None => left.push(waiting),
             }
@@ -306,43 +353,44 @@ impl Session {
         self.waiting = left;
     }
 
-    fn answer_to(&self, waiting: &WaitingRequest) -> Option<BlockAnswer> {
-        if let Some(address) = waiting.request.address {
-            return self.leases.outcome_of(address);
+    /// Returns the answer to a request; `None` if it has to wait. `states` are those of the pools, read once for all requests.
+    fn answer_to(
+        &self,
+        waiting: &WaitingRequest,
+        states: &mut BTreeMap<String, PoolOutcome>,
+    ) -> Option<BlockAnswer> {
+        let last_failure = self.failure.as_ref().filter(|_| waiting.since.elapsed() >= FAILURE_DELAY);
+        let failure = || last_failure.map(|(_, problem)| BlockAnswer::unavailable(problem.clone()));
+        if !self.has_files || !self.leases.is_synced() {
+            return failure();
         }
-        if self.has_changed && self.files.pools.is_empty() {
-            return None;
+        if let Some(address) = waiting.request.address {
+            if !self.files.pools.iter().any(|pool| pool.pool.ranges.contains(address)) {
+                return Some(BlockAnswer::refused(format!("no IPPool of the cluster contains {address}")));
+            }
+            return self.leases.outcome_of(address).or_else(failure);
         }
         let mut problems = Vec::new();
+        let mut is_unknown = false;
         for name in &waiting.request.pools {
             let Some(pool) = self.pool(name) else {
                 problems.push(format!("IPPool {name} does not exist in the cluster"));
                 continue;
             };
-            match self.leases.state(pool) {
+            if !is_in_use(pool) {
+                problems.push(format!("IPPool {name} is disabled or being deleted"));
+                continue;
+            }
+            match states.entry(name.clone()).or_insert_with(|| self.leases.state(pool)) {
                 PoolOutcome::HasRoom => return Some(BlockAnswer::default()),
-                PoolOutcome::Exhausted(problem) => problems.push(problem),
-                PoolOutcome::Unknown => {
-                    let (_, problem) = self.failure.as_ref()?;
-                    return Some(BlockAnswer::unavailable(problem.clone()));
-                }
+                PoolOutcome::Exhausted(problem) => problems.push(problem.clone()),
+                PoolOutcome::Unknown => is_unknown = true,
             }
         }
-        Some(BlockAnswer::refused(problems.join("; ")))
+        if is_unknown { failure() } else { Some(BlockAnswer::refused(problems.join("; "))) }
     }
 }
 
-fn log(report: &SyncReport) {
-    for lost in &report.lost {
-        let owner = lost.owner.as_ref().map_or_else(|| "nobody".to_owned(), |owner| owner.node.clone());
-        tracing::error!(
-            "IPBlock {}: this node used it, but it belongs to {owner}; {} addresses are in use here: {:?}",
-            lost.block,
-            lost.in_use.len(),
-            lost.in_use
-        );
-    }
-    for (block, in_use) in &report.draining {
-        tracing::info!("IPBlock {block} is being deleted, which waits for {} addresses in use", in_use.len());
-    }
+fn is_in_use(pool: &ClusterPool) -> bool {
+    !pool.pool.disabled && !pool.pool.terminating
 }

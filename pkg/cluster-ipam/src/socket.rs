@@ -1,7 +1,13 @@
 //! The socket on which plugins ask for blocks. The other side is [`ipam::request_block`].
 
 use std::{
-    fs::Permissions, io, net::IpAddr, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration,
+    fs::Permissions,
+    io,
+    net::IpAddr,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
 };
 
 use serde::{Deserialize, Serialize};
@@ -18,8 +24,10 @@ const MAX_CONNECTIONS: usize = 1024;
 const MAX_REQUEST: u64 = 1 << 20;
 /// The timeout for receiving a request and for sending an answer.
 const IO_TIMEOUT: Duration = Duration::from_secs(5);
-/// The time after which a plugin gets an answer in any case. A CNI call takes longer only with a longer timeout of its own.
-pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+/// The time after which a plugin gets an answer in any case. It waits for 20 s.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(18);
+/// The time after which a plugin is told of a failure. Until then, requests to the API server are repeated.
+pub(crate) const FAILURE_DELAY: Duration = Duration::from_secs(12);
 
 /// A request of a plugin.
 #[derive(Debug, Deserialize)]
@@ -46,6 +54,8 @@ pub(crate) struct BlockAnswer {
 #[derive(Debug)]
 pub(crate) struct WaitingRequest {
     pub(crate) request: BlockRequest,
+    /// When it was received.
+    pub(crate) since: Instant,
     pub(crate) answer: oneshot::Sender<BlockAnswer>,
 }
 
@@ -114,7 +124,7 @@ async fn answer(stream: UnixStream, requests: mpsc::Sender<WaitingRequest>) -> i
     let (sender, receiver) = oneshot::channel();
     let reply = match serde_json::from_str(&line) {
         Ok(request) => {
-            let waiting = WaitingRequest { request, answer: sender };
+            let waiting = WaitingRequest { request, since: Instant::now(), answer: sender };
             let _ = requests.send(waiting).await;
             tokio::select! {
                 reply = timeout(ANSWER_TIMEOUT, receiver) => match reply {

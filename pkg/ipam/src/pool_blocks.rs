@@ -41,6 +41,16 @@ impl PoolBlocks {
         self.spans.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
+    /// Whether a block, which may be of another size, shares an address with one of these.
+    pub fn overlaps(&self, block: IpBlock) -> bool {
+        let per_block = u128::from(self.size.addresses());
+        let range = block.range();
+        let (first, last) = (number(range.first()) / per_block, number(range.last()) / per_block);
+        let overlaps =
+            |(start, count): &(u128, u128)| first <= start.saturating_add(count - 1) && *start <= last;
+        range.family() == self.family && self.spans.iter().any(overlaps)
+    }
+
     /// Whether there is no block.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
@@ -80,6 +90,22 @@ mod tests {
         assert_eq!(pool.get(4), None);
         assert_eq!(all(&blocks(&["10.0.0.255-10.0.1.0"], 256)), ["10.0.0.0-24", "10.0.1.0-24"]);
         assert_eq!(all(&blocks(&["255.255.255.255"], 64)), ["255.255.255.192-26"]);
+    }
+
+    #[test]
+    fn blocks_of_any_size_are_compared() {
+        let pool = blocks(&["10.0.0.9-10.0.0.10", "10.0.0.64"], 4);
+        for (name, expected) in [
+            ("10.0.0.8-30", true),
+            ("10.0.0.12-30", false),
+            ("10.0.0.0-24", true),
+            ("10.0.0.11-32", true),
+            ("10.0.0.65-32", true),
+            ("10.0.0.68-32", false),
+            ("0-0-0-0-0-0-a00-0-120", false),
+        ] {
+            assert_eq!(pool.overlaps(name.parse().unwrap()), expected, "{name}");
+        }
     }
 
     #[test]

@@ -13,5 +13,9 @@ pub fn with_causes(error: &dyn Error) -> String {
         }
         cause = error.source();
     }
-    text
+    // kube appends the complete response.
+    match text.split_once(" (Status {") {
+        Some((message, _)) => message.to_owned(),
+        None => text,
+    }
 }

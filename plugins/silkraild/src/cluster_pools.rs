@@ -35,11 +35,24 @@ pub(crate) struct IpamArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ControllerArgs {
     /// Time for which a Node must not exist before its blocks are given to others, in seconds
-    #[arg(long, default_value = "600", value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, default_value = "600", value_name = "SECONDS", value_parser = hold_down)]
     hold_down: Duration,
     /// Interval at which the status of pools is updated, in seconds
     #[arg(long, default_value = "30", value_name = "SECONDS", value_parser = seconds)]
     status_interval: Duration,
+    /// For tests: agents renew their blocks less often
+    #[arg(long, hide = true, value_name = "SECONDS", value_parser = seconds)]
+    short_hold_down: Option<Duration>,
+}
+
+/// Parses a hold-down time. Within it, the agent of a node whose Node object does not exist renews its blocks three times.
+fn hold_down(text: &str) -> Result<Duration, String> {
+    match seconds(text)? {
+        long if long >= Duration::from_secs(180) => Ok(long),
+        _ => {
+            Err(format!("{text:?}: expected at least 180 seconds, because agents renew blocks every minute"))
+        }
+    }
 }
 
 /// Why one of them exits.
@@ -93,6 +106,9 @@ async fn serve(args: &IpamArgs) -> Result<Infallible, ClusterPoolsError> {
 async fn control(args: &ControllerArgs) -> Result<Infallible, ClusterPoolsError> {
     let client = kubeapi::connect().await?.ok_or(ClusterPoolsError::NoApi)?;
     tracing::info!("serving the cluster");
-    let options = ControllerOptions { hold_down: args.hold_down, status_interval: args.status_interval };
+    let options = ControllerOptions {
+        hold_down: args.short_hold_down.unwrap_or(args.hold_down),
+        status_interval: args.status_interval,
+    };
     Ok(Controller::run(client, options).await)
 }

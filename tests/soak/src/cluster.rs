@@ -91,7 +91,7 @@ pub(crate) fn soak(nodes: usize, pods: usize, workers: usize, seconds: u64) -> C
         "metadata": {"name": "rail0", "annotations": {"ipam.silkrail.io/block-size": "64"}},
         "spec": {"subnet": "10.16.0.0/16", "ips": [ADDRESSES]},
     }));
-    plane.start_controller(&["--hold-down", "20"]);
+    plane.start_controller(&["--short-hold-down", "20"]);
     let nodes: Vec<_> = (0..nodes).map(|number| ClusterNode::start(&plane, number)).collect();
     let cluster = Cluster {
         plane: RwLock::new(plane),

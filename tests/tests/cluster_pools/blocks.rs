@@ -48,7 +48,7 @@ fn a_pool_is_used_to_its_last_address_whatever_the_sizes_of_its_blocks() {
             match answer.json()["ips"][0]["address"].as_str() {
                 Some(address) => assert!(used.insert(address.replace("/16", "")), "{address} twice"),
                 None => {
-                    answer.error(101).says(&["IPPool rail0", "all of its blocks are leased by other nodes"]);
+                    answer.error(101).says(&["IPPool rail0", "no block is free"]);
                     full += 1;
                 }
             }

@@ -19,8 +19,8 @@ fn the_blocks_of_a_node_that_is_gone_are_given_to_others() {
     let mut gone = PoolNode::start(&plane, "node-a");
     let node = PoolNode::start(&plane, "node-b");
     let address = gone.add("c0", "rail0");
-    plane.start_controller(&["--hold-down", "4"]);
-    node.try_add("c0", "rail0").error(101).says(&["all of its blocks are leased by other nodes"]);
+    plane.start_controller(&["--short-hold-down", "4"]);
+    node.try_add("c0", "rail0").error(101).says(&["no block is free"]);
     // A node that does not answer keeps its block.
     gone.kill_agent();
     std::thread::sleep(std::time::Duration::from_secs(6));

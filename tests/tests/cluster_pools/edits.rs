@@ -68,7 +68,7 @@ fn a_parent_that_is_deleted_does_not_make_an_address_be_assigned_twice() {
     plane.kubectl(&["delete", "ipblock", "10.16.0.0-24", "--wait=false"]);
     plane.apply(&pool("rail0", "10.16.0.0-10.16.0.63", "64"));
     // Nobody leases a block of a parent that is terminating.
-    nodes[1].try_add("c0", "rail0").error(101).says(&["all of its blocks are leased"]);
+    nodes[1].try_add("c0", "rail0").error(101).says(&["no block is free"]);
     assert!(used.insert(nodes[0].add("c1", "rail0")));
 }
 

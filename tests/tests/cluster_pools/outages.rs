@@ -159,5 +159,5 @@ fn all_nodes_get_blocks_from_a_server_that_refuses_most_requests() {
         .filter(|(request, _)| request.ends_with(" 429"))
         .map(|(_, count)| count)
         .sum::<usize>();
-    println!("{refused} requests were refused with 429");
+    assert!(refused > 0, "no request was refused with 429");
 }

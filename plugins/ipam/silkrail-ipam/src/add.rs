@@ -2,6 +2,7 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    thread,
     time::Duration,
 };
 
@@ -26,6 +27,11 @@ use crate::{
 
 /// The timeout for the lock of a pool's map, which is normally held for microseconds.
 const POOL_LOCK_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How often a block is requested: others may take its addresses first.
+const BLOCK_ATTEMPTS: u32 = 20;
+/// The delay before the second request; that before each later one is longer by as much.
+const BLOCK_RETRY_DELAY: Duration = Duration::from_millis(5);
 
 pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, cni::Error> {
     let conf = IpamConf::of(&request.common, true)?;
@@ -140,7 +146,8 @@ impl AddressAllocation<'_> {
 
     /// Claims an address of a block that the node gets for it. Other ADDs take addresses of it, too, so it may need several.
     fn claim_of_new_block(&mut self, pools: &[&Pool]) -> Result<ClaimedAddress, Error> {
-        loop {
+        for attempt in 0..BLOCK_ATTEMPTS {
+            thread::sleep(BLOCK_RETRY_DELAY * attempt);
             if let Some(cluster) = &self.conf.cluster {
                 cluster.request(self.node, pools, None)?;
             }
@@ -148,6 +155,8 @@ impl AddressAllocation<'_> {
                 return Ok(claimed);
             }
         }
+        let text = "other pods took the free addresses of this node, or its pools were just changed; try again later";
+        Err(IpamError::BlockUnavailable(text.to_owned()).into())
     }
 
     fn unavailable_error(&self, address: IpAddr) -> Error {

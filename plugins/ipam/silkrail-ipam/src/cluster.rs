@@ -38,11 +38,12 @@ impl ClusterPools {
     /// If it has not.
     pub(crate) fn check_is_ready(&self) -> Result<(), Error> {
         let directory = self.pools_dir();
-        if directory.is_dir() {
+        // The daemon writes this file last.
+        if directory.join("pools.json").is_file() {
             return Ok(());
         }
         let text = format!(
-            "the pools of the cluster are not known on this node yet ({} does not exist); is `silkraild ipam` running, and can it \
+            "the pools of the cluster are not known on this node yet (there is no pools.json in {}); is `silkraild ipam` running, and can it \
              reach the API server? Try again later",
             directory.display()
         );
