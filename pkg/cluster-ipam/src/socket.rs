@@ -26,7 +26,7 @@ const MAX_REQUEST: u64 = 1 << 20;
 const IO_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time after which a plugin gets an answer in any case. It waits for 20 s.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(18);
-/// The time after which a plugin is told of a failure. Until then, requests to the API server are repeated.
+/// The time after which a plugin gets a failure as its answer. Until then, requests to the API server are repeated.
 pub(crate) const FAILURE_DELAY: Duration = Duration::from_secs(12);
 
 /// A request of a plugin.

@@ -22,11 +22,9 @@ impl fmt::Display for Latencies {
         for (what, durations) in [("up", &self.with_api), ("down", &self.without_api)] {
             let mut durations = durations.lock().unwrap().clone();
             durations.sort_unstable();
-            let at = |part: f64| {
-                let index = (durations.len() as f64 * part) as usize;
-                durations.get(index).copied().unwrap_or_default()
-            };
-            let [median, high, highest] = [at(0.5), at(0.99), durations.last().copied().unwrap_or_default()];
+            let at =
+                |percent: usize| durations.get(durations.len() * percent / 100).copied().unwrap_or_default();
+            let [median, high, highest] = [at(50), at(99), durations.last().copied().unwrap_or_default()];
             write!(
                 f,
                 "ADD with the API server {what}: {} calls, p50 {median:.1?}, p99 {high:.1?}, highest {highest:.1?}; ",
