@@ -124,7 +124,7 @@ impl PoolLeases {
         Ok(())
     }
 
-    /// Leases so many blocks of a pool, or all that are left.
+    /// Leases a number of blocks of a pool, or all that are left.
     ///
     /// # Errors
     /// If it is unknown whether a block can be leased.

@@ -38,7 +38,7 @@ pub(crate) struct BlockUse {
 /// A change of the blocks of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PlannedChange {
-    /// Lease so many blocks of this pool.
+    /// Lease this number of blocks of a pool.
     Lease(PoolName, usize),
     /// Release this block.
     Release(IpBlock),

@@ -23,7 +23,7 @@ const POOLS: &str = "pools.json";
 /// The node of pools that do not select this one. It is part of error messages only.
 const NO_NODE: &str = "other nodes only";
 
-/// Without the annotation, blocks are as large as possible, but the pool has at least so many.
+/// Without the annotation, blocks are as large as possible, but a pool that is not small has at least this number of them.
 const BLOCKS_PER_POOL: u128 = 256;
 const SMALLEST: u64 = 4;
 const LARGEST: u64 = 64;
