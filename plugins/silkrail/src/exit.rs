@@ -51,6 +51,10 @@ pub(crate) enum CommandError {
     Rdma(#[from] rdma::Error),
     #[error(transparent)]
     PodMap(#[from] podmap::Error),
+    #[error(transparent)]
+    Addresses(#[from] ::ipam::StoreError),
+    #[error(transparent)]
+    Journals(#[from] state::Error),
     #[error("{0}; expected the file of `silkraild --device-plugin` (--file)")]
     ResourceFile(#[from] device_plugin::ResourceFileError),
     #[error(
@@ -193,6 +197,8 @@ impl CommandError {
             | Self::NodeTwice(_)
             | Self::Attribute(_)
             | Self::Loopback(..)
+            | Self::Addresses(_)
+            | Self::Journals(_)
             | Self::Output(_) => CommandExit::Failed,
         }
     }

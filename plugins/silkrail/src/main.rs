@@ -12,6 +12,7 @@ mod doctor;
 mod exit;
 mod gc;
 mod install;
+mod ipam;
 mod json;
 mod man;
 mod mode;
@@ -57,6 +58,8 @@ enum Command {
     Apply(apply::ApplyArgs),
     Pods(pods::PodsArgs),
     Devices(devices::DevicesArgs),
+    #[command(subcommand)]
+    Ipam(ipam::IpamCommand),
     Gc(gc::GcArgs),
     Doctor(doctor::DoctorArgs),
     #[command(subcommand)]
@@ -95,6 +98,7 @@ fn run(cli: &SilkrailCli, out: &mut dyn Write) -> Result<CommandExit, CommandErr
         Command::Apply(args) => args.run(&cli.root, out),
         Command::Pods(args) => args.run(&cli.root, out),
         Command::Devices(args) => args.run(&cli.root, out),
+        Command::Ipam(command) => command.run(&cli.root, out),
         Command::Gc(args) => args.run(&cli.root, out),
         Command::Doctor(args) => args.run(&cli.root, out),
         Command::Check(command) => command.run(&cli.root, out),

@@ -28,6 +28,7 @@ mod install;
 mod install_fixture;
 mod invariants;
 mod ipam;
+mod ipam_command;
 mod ipam_full;
 mod ipam_identity;
 mod ipam_pools;
