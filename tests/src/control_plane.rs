@@ -330,6 +330,9 @@ fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
+/// Returns a free port that the kernel assigns to nobody: it stays free while a program is restarted.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let mut ports = std::iter::repeat_with(|| 12_000 + fastrand::u16(..18_000));
+    ports.find(is_free).unwrap()
 }

@@ -136,12 +136,16 @@ impl PoolNode {
             .container(container)
     }
 
-    /// Calls ADD for a container, and returns the address.
+    /// Calls ADD for a container, and returns the address. Like the kubelet, it tries again if the plugin says so.
     ///
     /// # Panics
     /// If there is none.
     pub fn add(&self, container: &str, pool: &str) -> String {
-        let answer = self.try_add(container, pool);
+        let deadline = Instant::now() + START_TIMEOUT;
+        let mut answer = self.try_add(container, pool);
+        while answer.json()["code"] == 11 && Instant::now() < deadline {
+            answer = self.try_add(container, pool);
+        }
         let result = answer.json();
         let address = result["ips"][0]["address"].as_str();
         let address = address.unwrap_or_else(|| panic!("{result}\n{}", self.log()));
@@ -182,6 +186,15 @@ impl PoolNode {
     /// Returns what the agent has logged.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+
+    /// Returns the files from which plugins read pools.
+    ///
+    /// # Panics
+    /// If they cannot be read.
+    pub fn pool_files(&self) -> String {
+        let files = fs::read_dir(self.state.path().join("cluster/pools")).unwrap();
+        files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap_or_default()).collect()
     }
 
     /// Waits until the agent has logged a text.

@@ -1,6 +1,9 @@
 //! The steps of a lease. They are not run concurrently: a node has one daemon, and `&mut self` serializes its steps.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use ipam::{BlockSize, IpBlock, StoreError};
 
@@ -14,6 +17,8 @@ pub struct BlockLeases<A, N> {
     owner: BlockOwner,
     /// The records of the blocks that the node offers, and of those that are terminating, as last read.
     records: BTreeMap<IpBlock, BlockRecord>,
+    /// Of these, the blocks that are not offered because their parent is not valid any more, but whose addresses are in use.
+    unoffered: BTreeSet<IpBlock>,
     /// The records of parents with the size of their blocks. A record is read again before a lease depends on it.
     parents: BTreeMap<IpBlock, BlockRecord>,
 }
@@ -82,12 +87,21 @@ pub enum LeaseError {
 impl<A: BlockApi, N: NodeBlocks> BlockLeases<A, N> {
     /// Returns the leases of a node; none until [`BlockLeases::sync`].
     pub fn new(api: A, node: N, owner: BlockOwner) -> Self {
-        Self { api, node, owner, records: BTreeMap::new(), parents: BTreeMap::new() }
+        Self {
+            api,
+            node,
+            owner,
+            records: BTreeMap::new(),
+            unoffered: BTreeSet::new(),
+            parents: BTreeMap::new(),
+        }
     }
 
     /// Returns the blocks that the node offers, sorted.
     pub fn blocks(&self) -> impl Iterator<Item = IpBlock> {
-        self.records.values().filter(|record| !record.is_terminating).map(|record| record.block)
+        let is_offered =
+            |record: &&BlockRecord| !record.is_terminating && !self.unoffered.contains(&record.block);
+        self.records.values().filter(is_offered).map(|record| record.block)
     }
 
     /// Returns the store of the node.
@@ -107,7 +121,8 @@ impl<A: BlockApi, N: NodeBlocks> BlockLeases<A, N> {
     /// [`LeaseError`].
     pub async fn lease(&mut self, block: IpBlock) -> Result<LeaseOutcome, LeaseError> {
         if let Some(record) = self.records.get(&block) {
-            return Ok(if record.is_terminating { LeaseOutcome::Taken } else { LeaseOutcome::Leased });
+            let is_offered = !record.is_terminating && !self.unoffered.contains(&block);
+            return Ok(if is_offered { LeaseOutcome::Leased } else { LeaseOutcome::Taken });
         }
         if block != block.parent() {
             match self.parent_size(block).await? {
@@ -224,7 +239,11 @@ impl<A: BlockApi, N: NodeBlocks> BlockLeases<A, N> {
             self.records.insert(block, record);
             return Ok(());
         }
-        self.offer_confirmed(record).await.map(drop)
+        self.offer_confirmed(record).await?;
+        if self.unoffered.contains(&block) {
+            report.draining.push((block, self.node.withdraw(block).await?));
+        }
+        Ok(())
     }
 
     /// Removes the record of a terminating block as soon as none of its addresses is in use.
@@ -280,11 +299,17 @@ impl<A: BlockApi, N: NodeBlocks> BlockLeases<A, N> {
             };
             if !current.as_ref().is_some_and(is_valid) {
                 self.parents.remove(&parent);
-                self.release(block).await?;
+                if self.node.withdraw(block).await?.is_empty() {
+                    self.remove(block).await?;
+                } else {
+                    self.unoffered.insert(block);
+                    self.records.insert(block, record);
+                }
                 return Ok(LeaseOutcome::Taken);
             }
         }
         self.node.offer(block).await?;
+        self.unoffered.remove(&block);
         self.records.insert(block, record);
         Ok(LeaseOutcome::Leased)
     }
@@ -323,6 +348,7 @@ impl<A: BlockApi, N: NodeBlocks> BlockLeases<A, N> {
             removed.map_err(|error| LeaseError::Api { request: "delete", block, error })?;
         }
         self.records.remove(&block);
+        self.unoffered.remove(&block);
         Ok(self.node.forget(block).await?)
     }
 

@@ -13,6 +13,7 @@ use std::{
 use futures_util::{Stream, StreamExt, stream};
 use ipam::{LocalStore, StoreError};
 use kube::Client;
+use serde::{Deserialize, Serialize};
 use tokio::{
     sync::mpsc,
     time::{MissedTickBehavior, interval},
@@ -82,6 +83,14 @@ struct KnownNode {
     is_missing: bool,
 }
 
+/// The object of the node, as it is saved.
+#[derive(Debug, Serialize, Deserialize)]
+struct SavedNode {
+    name: String,
+    uid: String,
+    labels: NodeLabels,
+}
+
 impl fmt::Debug for Agent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Agent").field("options", &self.options).finish_non_exhaustive()
@@ -122,7 +131,7 @@ impl Agent {
 
     fn session(&self, node: &KnownNode) -> Result<Session, AgentError> {
         let KnownNode { uid, labels, .. } = node.clone();
-        statefile::replace(&self.uid_path(), 0o600, uid.as_bytes())?;
+        self.save(&uid, &labels)?;
         let boot_id = bootid::current()
             .map_err(|source| AgentError::Io { path: PathBuf::from("/").join(bootid::FILE), source })?;
         let store = LocalStore::open(&self.options.state_dir, boot_id)?;
@@ -147,8 +156,8 @@ impl Agent {
                     NodeObject::Exists { uid, labels } => return KnownNode { uid, labels, is_missing: false },
                     NodeObject::Missing => {
                         tracing::warn!("{missing}");
-                        if let Ok(uid) = fs::read_to_string(self.uid_path()) {
-                            return KnownNode { uid, labels: NodeLabels::new(), is_missing: true };
+                        if let Some(known) = self.saved() {
+                            return known;
                         }
                         is_missing = true;
                     }
@@ -161,9 +170,23 @@ impl Agent {
         }
     }
 
-    /// Returns the path of the file with the UID of the node's object, which is gone after a reboot.
-    fn uid_path(&self) -> PathBuf {
-        self.options.state_dir.join("cluster/node-uid")
+    /// Returns the path of the file with the last object of the node, which is gone after a reboot.
+    fn node_path(&self) -> PathBuf {
+        self.options.state_dir.join("cluster/node.json")
+    }
+
+    fn save(&self, uid: &str, labels: &NodeLabels) -> Result<(), AgentError> {
+        let saved =
+            SavedNode { name: self.options.node_name.clone(), uid: uid.to_owned(), labels: labels.clone() };
+        let text = serde_json::to_string(&saved).unwrap_or_default();
+        Ok(statefile::replace(&self.node_path(), 0o600, text.as_bytes())?)
+    }
+
+    /// Returns the last object of the node; `None` if there was none since the node was booted.
+    fn saved(&self) -> Option<KnownNode> {
+        let saved: SavedNode = serde_json::from_slice(&fs::read(self.node_path()).ok()?).ok()?;
+        let is_own = saved.name == self.options.node_name && !saved.uid.is_empty();
+        is_own.then_some(KnownNode { uid: saved.uid, labels: saved.labels, is_missing: true })
     }
 
     /// Serves until the object of the node is created again under another UID, and returns what it is then.
@@ -188,7 +211,14 @@ impl Agent {
                         self.waiting = session.into_waiting();
                         return KnownNode { uid, labels, is_missing: false };
                     }
-                    change => session.set_node(change),
+                    change => {
+                        if let NodeObject::Exists { uid, labels } = &change
+                            && let Err(error) = self.save(uid, labels)
+                        {
+                            tracing::warn!("{error}");
+                        }
+                        session.set_node(change);
+                    }
                 },
                 Some(()) = changes.next() => session.set_changed(),
                 Some(waiting) = self.requests.recv() => {

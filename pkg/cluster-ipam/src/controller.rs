@@ -15,7 +15,7 @@ use ipam::Pool;
 use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api, Client, ResourceExt,
-    api::{DynamicObject, Patch, PatchParams},
+    api::{DynamicObject, ListParams, Patch, PatchParams},
 };
 use kubeapi::{quietly, with_causes};
 use serde_json::Value;
@@ -125,7 +125,13 @@ impl Controller {
     }
 
     async fn reclaim(&mut self, records: &[BlockRecord], nodes: &NodeStates) {
-        for record in self.hold_downs.due(records, nodes, Instant::now()) {
+        let due = self.hold_downs.due(records, nodes, Instant::now());
+        // A node cannot renew its blocks while the API server cannot be reached.
+        if self.hold_downs.is_running() && !self.is_api_reachable().await {
+            self.hold_downs.restart();
+            return;
+        }
+        for record in due {
             let owner = record.clone().owner().map(|owner| owner.node).unwrap_or_default();
             if !self.is_gone(&record, &owner).await {
                 continue;
@@ -146,6 +152,14 @@ impl Controller {
                 Err(error) => tracing::warn!("IPBlock {}: {error}", record.block),
             }
         }
+    }
+
+    async fn is_api_reachable(&self) -> bool {
+        // From etcd, too.
+        let nodes = Api::<Node>::all(self.client.clone());
+        let list =
+            timeout(REQUEST_TIMEOUT, quietly(nodes.list_metadata(&ListParams::default().limit(1)))).await;
+        matches!(list, Ok(Ok(_)))
     }
 
     /// Whether a node does not exist, or is out of service, at this moment: the watch may be behind.

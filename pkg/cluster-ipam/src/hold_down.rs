@@ -35,6 +35,16 @@ impl HoldDowns {
         Self { duration, since: BTreeMap::new() }
     }
 
+    /// Begins with zero for all nodes. To be called when the API server cannot be reached: nodes cannot renew their blocks then.
+    pub(crate) fn restart(&mut self) {
+        self.since.clear();
+    }
+
+    /// Whether a node is missing.
+    pub(crate) fn is_running(&self) -> bool {
+        !self.since.is_empty()
+    }
+
     /// Returns the records of blocks that no node uses any more: those of nodes that are out of service, and those of nodes that
     /// do not exist and have not changed their records for the time.
     pub(crate) fn due(
@@ -112,6 +122,19 @@ mod tests {
         assert_eq!(all.due(&renewed, &none, now + 21 * MINUTE), []);
         assert_eq!(all.due(&renewed, &none, now + 30 * MINUTE), []);
         assert_eq!(all.due(&renewed, &none, now + 31 * MINUTE), renewed);
+    }
+
+    #[test]
+    fn an_outage_of_the_api_server_does_not_count() {
+        let mut all = HoldDowns::new(10 * MINUTE);
+        let now = Instant::now();
+        let (records, none) = ([record("uid-a", "1")], NodeStates::new());
+        assert!(!all.is_running());
+        all.due(&records, &none, now);
+        assert!(all.is_running());
+        all.restart();
+        assert_eq!(all.due(&records, &none, now + 10 * MINUTE), []);
+        assert_eq!(all.due(&records, &none, now + 20 * MINUTE), records);
     }
 
     #[test]

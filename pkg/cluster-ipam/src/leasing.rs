@@ -230,7 +230,26 @@ impl PoolLeases {
         if let Some(leased) = self.try_blocks(pool, guesses).await? {
             return Ok(Some(leased));
         }
-        self.list_leased().await?;
+        for _ in 0..2 {
+            self.list_leased().await?;
+            let (leased, has_tried) = self.lease_unlisted(pool, &own, &seed).await?;
+            if leased.is_some() || !has_tried {
+                return Ok(leased);
+            }
+            // Others have leased what was free: list again.
+            self.leased = None;
+        }
+        Ok(None)
+    }
+
+    /// Leases a block of a pool that the list does not have. Also returns whether there was one to try.
+    async fn lease_unlisted(
+        &mut self,
+        pool: &ClusterPool,
+        own: &LeasedBlocks,
+        seed: &str,
+    ) -> Result<(Option<IpBlock>, bool), String> {
+        let mut has_tried = false;
         // Where addresses are divided into smaller blocks, some of those may be free.
         let smaller =
             [1, 2, 4, 8, 16, 32, 64, 128, 256].into_iter().filter_map(|size| BlockSize::try_from(size).ok());
@@ -240,13 +259,14 @@ impl PoolLeases {
                 let is_leased = self.leased.as_ref().is_some_and(|(_, leased)| leased.overlaps(*block));
                 !own.overlaps(*block) && !is_leased
             };
-            let all = candidates(&blocks, &seed).take(MOST_COMPARED);
-            let free = all.filter(is_free).take(2 * GUESSES).collect();
+            let all = candidates(&blocks, seed).take(MOST_COMPARED);
+            let free: Vec<_> = all.filter(is_free).take(2 * GUESSES).collect();
+            has_tried |= !free.is_empty();
             if let Some(leased) = self.try_blocks(pool, free).await? {
-                return Ok(Some(leased));
+                return Ok((Some(leased), true));
             }
         }
-        Ok(None)
+        Ok((None, has_tried))
     }
 
     /// Lists the blocks of all nodes, unless that was done a short time ago.

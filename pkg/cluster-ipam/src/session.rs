@@ -29,6 +29,8 @@ const SYNC_INTERVAL: Duration = Duration::from_secs(300);
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(60);
 /// The same while blocks are terminating whose addresses are in use.
 const DRAIN_INTERVAL: Duration = Duration::from_secs(5);
+/// Time after which renewals that failed are repeated.
+const RENEWAL_RETRY_DELAY: Duration = Duration::from_secs(5);
 /// Time after which a request that failed is repeated for the first time.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
@@ -68,6 +70,8 @@ pub(crate) struct Session {
     failure: Option<(Instant, String)>,
     /// How often one has failed since one succeeded.
     failures: u32,
+    /// How often a comparison with the cluster has failed since one succeeded.
+    sync_failures: u32,
     /// Whether the files were written.
     has_files: bool,
     /// The blocks that were reported as lost, and those that were reported to be deleted.
@@ -101,6 +105,7 @@ impl Session {
             next_renewal: now,
             failure: None,
             failures: 0,
+            sync_failures: 0,
             has_files: false,
             lost: BTreeSet::new(),
             draining: BTreeSet::new(),
@@ -169,8 +174,8 @@ impl Session {
     /// Nothing is leased for a while, which is longer after each failure.
     fn fail(&mut self, error: String) {
         tracing::warn!("{error}");
-        let delay = (RETRY_DELAY * 2_u32.pow(self.failures.min(3))).mul_f64(0.5 + fastrand::f64() / 2.0);
         self.failures += 1;
+        let delay = delay_after(self.failures);
         self.failure = Some((Instant::now() + delay, error));
         self.next_sync = self.next_sync.min(Instant::now() + delay);
     }
@@ -204,14 +209,17 @@ impl Session {
         }
         match self.leases.sync().await {
             Ok(report) => {
+                self.sync_failures = 0;
                 self.log(&report);
                 // Whether addresses of draining blocks are free again is read from the node only.
                 let interval = if report.draining.is_empty() { SYNC_INTERVAL } else { DRAIN_INTERVAL };
                 self.next_sync = Instant::now() + interval;
             }
+            // Other blocks can be leased meanwhile.
             Err(error) => {
-                self.next_sync = Instant::now() + SYNC_INTERVAL;
-                self.fail(error.to_string());
+                tracing::warn!("{error}");
+                self.sync_failures += 1;
+                self.next_sync = Instant::now() + delay_after(self.sync_failures);
             }
         }
     }
@@ -237,13 +245,14 @@ impl Session {
     }
 
     async fn renew(&mut self) {
-        if !self.is_node_missing || Instant::now() < self.next_renewal {
+        if !self.is_node_missing || !self.leases.is_synced() || Instant::now() < self.next_renewal {
             return;
         }
         tracing::warn!("the Node {} does not exist; its blocks are renewed", self.options.node_name);
         self.next_renewal = Instant::now() + RENEWAL_INTERVAL;
         if let Err(error) = self.leases.renew_all().await {
             tracing::warn!("{error}");
+            self.next_renewal = Instant::now() + RENEWAL_RETRY_DELAY;
         }
     }
 
@@ -393,4 +402,9 @@ impl Session {
 
 fn is_in_use(pool: &ClusterPool) -> bool {
     !pool.pool.disabled && !pool.pool.terminating
+}
+
+/// Returns the delay after a number of failures: twice as long after each, with a random part.
+fn delay_after(failures: u32) -> Duration {
+    (RETRY_DELAY * 2_u32.pow(failures.saturating_sub(1).min(3))).mul_f64(0.5 + fastrand::f64() / 2.0)
 }

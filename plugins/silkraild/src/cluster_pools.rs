@@ -45,13 +45,14 @@ pub(crate) struct ControllerArgs {
     short_hold_down: Option<Duration>,
 }
 
-/// Parses a hold-down time. Within it, the agent of a node whose Node object does not exist renews its blocks three times.
+/// Parses a hold-down time. Within it, an agent learns that its Node object does not exist, and renews its blocks.
 fn hold_down(text: &str) -> Result<Duration, String> {
     match seconds(text)? {
-        long if long >= Duration::from_secs(180) => Ok(long),
-        _ => {
-            Err(format!("{text:?}: expected at least 180 seconds, because agents renew blocks every minute"))
-        }
+        long if long >= Duration::from_secs(480) => Ok(long),
+        _ => Err(format!(
+            "{text:?}: expected at least 480 seconds: an agent may learn after five minutes that its Node does not exist, and \
+             renews its blocks every minute"
+        )),
     }
 }
 

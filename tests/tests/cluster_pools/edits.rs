@@ -27,6 +27,10 @@ fn a_pool_is_changed_while_its_addresses_are_in_use() {
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderReservedIP",
         "metadata": {"name": "switch"}, "spec": {"ips": [others[0]]},
     }));
+    wait_until("the agent has read both", || {
+        let files = node.pool_files();
+        files.contains("excludeIPs") && files.contains("\"switch\"")
+    });
     wait_until("the agent has leased another block", || node.blocks(&plane).len() == 2);
     let second = node.add("c1", "rail0");
     assert!(!block.contains(second.parse().unwrap()), "{second}");
