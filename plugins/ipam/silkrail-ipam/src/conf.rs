@@ -8,7 +8,7 @@ use plugin_runtime::{Error, conf};
 use serde_json::Value;
 use state::StateDir;
 
-use crate::{cluster::ClusterPools, error::IpamError};
+use crate::{agent_socket, cluster::ClusterPools, error::IpamError};
 
 /// The name of the plugin, the `type` of the `ipam` object.
 pub(crate) const NAME: &str = "silkrail-ipam";
@@ -48,6 +48,7 @@ impl IpamConf {
         if ipam.flag("match_master_subnet")?.unwrap_or(false) {
             return Err(IpamError::MatchMasterSubnet.into());
         }
+        agent_socket::path(common)?;
         let listed = [ipam.texts("default_ipv4_ippool")?, ipam.texts("default_ipv6_ippool")?];
         let state = conf::state_dir(common)?;
         let cluster = cluster(&ipam, &state)?;

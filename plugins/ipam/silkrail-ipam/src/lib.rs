@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod add;
+mod agent_socket;
 mod change;
 mod cluster;
 mod conf;

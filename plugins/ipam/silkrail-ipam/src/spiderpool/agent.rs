@@ -11,12 +11,11 @@ use serde_json::{Value, json};
 use tracing::warn;
 
 use crate::{
+    agent_socket,
     error::IpamError,
     spiderpool::http::{self, HttpResponse},
 };
 
-/// The socket, unless the configuration names another.
-const SOCKET: &str = "/var/run/spidernet/spiderpool.sock";
 /// The timeout of an assignment. The agent retries its own requests to the API server meanwhile.
 const ASSIGN_TIMEOUT: Duration = Duration::from_secs(90);
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -50,7 +49,7 @@ impl SpiderpoolAgent {
     pub(crate) fn of(common: &CallContext<'_>) -> Result<Self, Error> {
         let fields = common.conf.fields();
         let Some(ipam) = fields.object("ipam")? else {
-            return Ok(Self { socket: SOCKET.into(), options: json!({}) });
+            return Ok(Self { socket: agent_socket::path(common)?, options: json!({}) });
         };
         let options = json!({
             "defaultIPv4IPPool": ipam.texts("default_ipv4_ippool")?,
@@ -58,7 +57,7 @@ impl SpiderpoolAgent {
             "cleanGateway": ipam.flag("clean_gateway")?.unwrap_or(false),
             "matchMasterSubnet": ipam.flag("match_master_subnet")?.unwrap_or(false),
         });
-        Ok(Self { socket: socket(common)?, options })
+        Ok(Self { socket: agent_socket::path(common)?, options })
     }
 
     /// Has the agent assign addresses to an attachment, or return those that it has.
@@ -122,7 +121,7 @@ impl AgentAddress {
             value.map(str::to_owned).ok_or(IpamError::NoPod(name))
         };
         Ok(Self {
-            socket: socket(common)?,
+            socket: agent_socket::path(common)?,
             attachment: attachment.clone(),
             netns: netns.to_owned(),
             namespace: arg("K8S_POD_NAMESPACE")?,
@@ -163,19 +162,6 @@ impl AgentAddress {
             "podUID": self.uid,
         })
     }
-}
-
-fn socket(common: &CallContext<'_>) -> Result<PathBuf, Error> {
-    let Some(ipam) = common.conf.fields().object("ipam")? else { return Ok(SOCKET.into()) };
-    Ok(match ipam.text("ipam_unix_socket_path")? {
-        Some(path) if path.starts_with('/') => path.into(),
-        Some(path) => {
-            return Err(ipam
-                .invalid("ipam_unix_socket_path", "an absolute path", format!("{path:?}"))
-                .into());
-        }
-        None => SOCKET.into(),
-    })
 }
 
 fn unreachable(socket: &std::path::Path, error: &io::Error) -> Error {
