@@ -21,6 +21,9 @@ impl fmt::Display for Latencies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (what, durations) in [("up", &self.with_api), ("down", &self.without_api)] {
             let mut durations = durations.lock().unwrap().clone();
+            if durations.is_empty() {
+                continue;
+            }
             durations.sort_unstable();
             let at =
                 |percent: usize| durations.get(durations.len() * percent / 100).copied().unwrap_or_default();
