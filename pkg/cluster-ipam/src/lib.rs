@@ -21,6 +21,7 @@ mod pool_directory;
 mod pool_status;
 mod session;
 mod socket;
+mod sync_log;
 mod use_reports;
 mod watch_backoff;
 

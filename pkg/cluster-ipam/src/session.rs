@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use block_leases::{ApiError, BlockLeases, BlockOwner, SyncReport};
+use block_leases::{ApiError, BlockLeases, BlockOwner};
 use ipam::{IpBlock, LocalStore};
 use kube::api::DynamicObject;
 
@@ -20,15 +20,16 @@ use crate::{
     pool_directory::{ClusterPool, PoolFiles},
     pool_status,
     socket::{BlockAnswer, FAILURE_DELAY, WaitingRequest},
+    sync_log::SyncLog,
     use_reports::UseReports,
 };
 
 /// Time between two comparisons with the cluster, if nothing has changed.
 const SYNC_INTERVAL: Duration = Duration::from_secs(300);
-/// Time between two renewals of the blocks of a node whose object does not exist.
-const RENEWAL_INTERVAL: Duration = Duration::from_secs(60);
 /// The same while blocks are terminating whose addresses are in use.
 const DRAIN_INTERVAL: Duration = Duration::from_secs(5);
+/// Time between two renewals of the blocks of a node whose object does not exist.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(60);
 /// Time after which renewals that failed are repeated.
 const RENEWAL_RETRY_DELAY: Duration = Duration::from_secs(5);
 /// Time after which a request that failed is repeated for the first time.
@@ -74,9 +75,7 @@ pub(crate) struct Session {
     sync_failures: u32,
     /// Whether the files were written.
     has_files: bool,
-    /// The blocks that were reported as lost, and those that were reported to be deleted.
-    lost: BTreeSet<IpBlock>,
-    draining: BTreeSet<IpBlock>,
+    sync_log: SyncLog,
 }
 
 struct PoolSources {
@@ -107,8 +106,7 @@ impl Session {
             failures: 0,
             sync_failures: 0,
             has_files: false,
-            lost: BTreeSet::new(),
-            draining: BTreeSet::new(),
+            sync_log: SyncLog::default(),
         }
     }
 
@@ -210,7 +208,7 @@ impl Session {
         match self.leases.sync().await {
             Ok(report) => {
                 self.sync_failures = 0;
-                self.log(&report);
+                self.sync_log.add(&report);
                 // Whether addresses of draining blocks are free again is read from the node only.
                 let interval = if report.draining.is_empty() { SYNC_INTERVAL } else { DRAIN_INTERVAL };
                 self.next_sync = Instant::now() + interval;
@@ -222,26 +220,6 @@ impl Session {
                 self.next_sync = Instant::now() + delay_after(self.sync_failures);
             }
         }
-    }
-
-    fn log(&mut self, report: &SyncReport) {
-        for lost in report.lost.iter().filter(|lost| !self.lost.contains(&lost.block)) {
-            let owner = lost.owner.as_ref().map_or_else(|| "nobody".to_owned(), |owner| owner.node.clone());
-            tracing::error!(
-                "IPBlock {}: this node used it, but it belongs to {owner}; {} addresses are in use here: {:?}",
-                lost.block,
-                lost.in_use.len(),
-                lost.in_use
-            );
-        }
-        self.lost = report.lost.iter().map(|lost| lost.block).collect();
-        for (block, in_use) in report.draining.iter().filter(|(block, _)| !self.draining.contains(block)) {
-            tracing::info!(
-                "IPBlock {block} is being deleted, which waits for {} addresses in use",
-                in_use.len()
-            );
-        }
-        self.draining = report.draining.iter().map(|(block, _)| *block).collect();
     }
 
     async fn renew(&mut self) {

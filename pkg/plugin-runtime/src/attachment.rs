@@ -47,6 +47,17 @@ impl<'a> JournalSpec<'a> {
             netns: Some(pod.id()),
         }
     }
+
+    /// As [`JournalSpec::of`], for a plugin that does not enter the namespace and works without it.
+    pub fn without_pod(plugin: &'static str, request: &'a AddRequest<'_>) -> Self {
+        Self {
+            plugin,
+            attachment: &request.attachment,
+            network: &request.common.conf.name,
+            netns_path: &request.netns,
+            netns: NetNs::open(&request.netns).and_then(NetNs::identified).ok().map(|netns| netns.id()),
+        }
+    }
 }
 
 /// Begins the journal of a new attachment.

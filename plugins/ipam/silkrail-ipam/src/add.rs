@@ -10,7 +10,6 @@ use cni::{AddRequest, AddResult, IpConfig, ResultRoute};
 use ipam::{IpFamily, LocalStore, Pool, PoolSelection, StoreError};
 use ipnetwork::IpNetwork;
 use journal::{Journal, boot_id};
-use netns::NetNs;
 use plugin_runtime::{
     Error, Node,
     attachment::{self, JournalSpec},
@@ -35,14 +34,7 @@ const BLOCK_RETRY_DELAY: Duration = Duration::from_millis(5);
 
 pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, cni::Error> {
     let conf = IpamConf::of(&request.common, true)?;
-    let spec = JournalSpec {
-        plugin: NAME,
-        attachment: &request.attachment,
-        network: &request.common.conf.name,
-        netns_path: &request.netns,
-        netns: NetNs::open(&request.netns).and_then(NetNs::identified).ok().map(|netns| netns.id()),
-    };
-    let journal = match attachment::begin(node, &spec) {
+    let journal = match attachment::begin(node, &JournalSpec::without_pod(NAME, request)) {
         Ok(journal) => journal,
         // A main plugin that was killed and called again gets the same result.
         Err(Error::Journal(journal::Error::Exists { .. })) => return repeat_result(node, request, &conf),

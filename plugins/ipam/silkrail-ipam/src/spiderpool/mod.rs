@@ -6,7 +6,6 @@ mod http;
 use cni::{AddRequest, AddResult, CallContext, StatusRequest};
 use identifiers::Attachment;
 use journal::Journal;
-use netns::NetNs;
 use plugin_runtime::{
     Error, Node,
     attachment::{self, JournalSpec},
@@ -33,14 +32,7 @@ pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, cn
     let agent = SpiderpoolAgent::of(&request.common)?;
     let address =
         AgentAddress::of(&request.common, &request.attachment, request.netns.to_str().unwrap_or_default())?;
-    let spec = JournalSpec {
-        plugin: NAME,
-        attachment: &request.attachment,
-        network: &request.common.conf.name,
-        netns_path: &request.netns,
-        netns: NetNs::open(&request.netns).and_then(NetNs::identified).ok().map(|netns| netns.id()),
-    };
-    let journal = match attachment::begin(node, &spec) {
+    let journal = match attachment::begin(node, &JournalSpec::without_pod(NAME, request)) {
         Ok(journal) => journal,
         // The agent returns the same addresses.
         Err(Error::Journal(journal::Error::Exists { .. })) => return Ok(agent.assign(node, &address)?),
