@@ -22,6 +22,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// The time within which a change of the cluster has its effect.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The nodes whose kubelets have credentials.
+const KUBELETS: [&str; 2] = ["node-a", "node-b"];
+
 /// etcd and an API server, for as long as this value lives.
 #[derive(Debug)]
 pub struct ControlPlane {
@@ -55,6 +58,7 @@ impl ControlPlane {
         for file in ["spiderippools", "ipblocks", "rbac"] {
             plane.kubectl(&["apply", "--filename", &format!("conf/silkraild-ipam/{file}.yaml")]);
         }
+        plane.kubectl(&["apply", "--filename", "conf/silkraild-ipam-pods/rbac.yaml"]);
         let crds = ["wait", "--for=condition=Established", "crds", "--all"];
         plane.kubectl(&crds);
         plane
@@ -92,7 +96,11 @@ impl ControlPlane {
         let mut api = self.program("kube-apiserver");
         api.arg(format!("--etcd-servers=http://127.0.0.1:{}", self.etcd_port));
         api.arg(format!("--secure-port={}", self.api_port));
-        api.args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--authorization-mode=RBAC"]);
+        api.args([
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            "--authorization-mode=Node,RBAC",
+        ]);
         api.args(["--anonymous-auth=false", "--service-cluster-ip-range=10.96.0.0/24"]);
         api.arg("--service-account-issuer=https://kubernetes.default.svc");
         api.arg(format!("--cert-dir={}", keys.display()));
@@ -185,6 +193,27 @@ impl ControlPlane {
         self.apply(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}));
     }
 
+    /// Sets whether a node is ready, as its kubelet would.
+    ///
+    /// # Panics
+    /// If the API server refuses it.
+    pub fn set_ready(&self, name: &str, is_ready: bool) {
+        let status = if is_ready { "True" } else { "Unknown" };
+        let node = json!({
+            "apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
+            "status": {"conditions": [{"type": "Ready", "status": status}]},
+        });
+        let file = self.path("status.json");
+        fs::write(&file, node.to_string()).unwrap();
+        let path = format!("/api/v1/nodes/{name}/status");
+        self.kubectl(&["replace", "--raw", &path, "--filename", file.to_str().unwrap()]);
+    }
+
+    /// Returns the path of the kubeconfig file of an administrator.
+    pub fn admin_kubeconfig(&self) -> PathBuf {
+        self.path("admin")
+    }
+
     /// Runs the controller with these options and the rights that `conf/silkraild-ipam` gives it.
     pub fn start_controller(&mut self, options: &[&str]) {
         let log = File::options().create(true).append(true).open(self.path("controller.log")).unwrap();
@@ -197,6 +226,11 @@ impl ControlPlane {
     /// Returns the path of a kubeconfig file with the rights of the agents of `conf/silkraild-ipam`.
     pub fn agent_kubeconfig(&self) -> PathBuf {
         self.path("agent")
+    }
+
+    /// Returns the path of a kubeconfig file of the kubelet of a node: `node-a` or `node-b`.
+    pub fn kubelet_kubeconfig(&self, node: &str) -> PathBuf {
+        self.path(&format!("kubelet-{node}"))
     }
 
     /// Returns a connection to the API server that can be interrupted, and a kubeconfig file with the rights of an agent over it.
@@ -266,9 +300,12 @@ impl ControlPlane {
         openssl(&["genrsa", "-out", "accounts.key", "2048"]);
         openssl(&["rsa", "-in", "accounts.key", "-pubout", "-out", "accounts.pub"]);
         let account = "system:serviceaccount:silkrail:silkraild-ipam";
-        let tokens = format!(
+        let mut tokens = format!(
             "admin-token,admin,1,\"system:masters\"\nagent-token,{account},2\ncontroller-token,{account}-controller,3\n"
         );
+        for node in KUBELETS {
+            tokens += &format!("kubelet-{node}-token,system:node:{node},{node},\"system:nodes\"\n");
+        }
         fs::write(keys.join("tokens.csv"), tokens).unwrap();
         // Every response to a request about blocks and pools.
         let audited = json!({
@@ -281,6 +318,9 @@ impl ControlPlane {
         fs::write(keys.join("audit.yaml"), audited.to_string()).unwrap();
         for user in ["admin", "agent", "controller"] {
             self.write_kubeconfig(&self.path(user), user, self.api_port);
+        }
+        for node in KUBELETS {
+            self.write_kubeconfig(&self.kubelet_kubeconfig(node), &format!("kubelet-{node}"), self.api_port);
         }
     }
 

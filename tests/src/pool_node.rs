@@ -3,7 +3,7 @@
 
 use std::{
     fs::{self, File},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     thread,
     time::{Duration, Instant},
@@ -25,6 +25,7 @@ pub struct PoolNode {
     state: TempDir,
     binaries: Binaries,
     kubeconfig: PathBuf,
+    kubelet_kubeconfig: Option<PathBuf>,
     agent: Option<Child>,
 }
 
@@ -43,11 +44,25 @@ impl PoolNode {
     /// # Panics
     /// If it does not start.
     pub fn start_over(kubeconfig: PathBuf, name: &str) -> Self {
+        Self::start_with(kubeconfig, None, name)
+    }
+
+    /// Adds a node to the cluster, and starts its agent with the credentials of its kubelet, so that it watches pods.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn start_watching_pods(plane: &ControlPlane, name: &str) -> Self {
+        plane.add_node(name);
+        Self::start_with(plane.agent_kubeconfig(), Some(plane.kubelet_kubeconfig(name)), name)
+    }
+
+    fn start_with(kubeconfig: PathBuf, kubelet_kubeconfig: Option<PathBuf>, name: &str) -> Self {
         let mut node = Self {
             name: name.to_owned(),
             state: tempfile::tempdir_in("/dev/shm").unwrap(),
             binaries: Binaries::find(),
             kubeconfig,
+            kubelet_kubeconfig,
             agent: None,
         };
         node.start_agent();
@@ -98,7 +113,20 @@ impl PoolNode {
         let mut agent = Command::new(daemon::executable());
         agent.args(["ipam", "--node-name", &self.name]).arg("--state-dir").arg(self.state.path());
         agent.env("KUBECONFIG", &self.kubeconfig).stdin(Stdio::null());
+        if let Some(kubelet) = &self.kubelet_kubeconfig {
+            agent.arg("--kubelet-kubeconfig").arg(kubelet);
+        }
         agent
+    }
+
+    /// The next agent does not watch pods.
+    pub fn stop_watching_pods(&mut self) {
+        self.kubelet_kubeconfig = None;
+    }
+
+    /// Returns the state directory.
+    pub fn state_dir(&self) -> &Path {
+        self.state.path()
     }
 
     /// Kills the agent.

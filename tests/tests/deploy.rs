@@ -56,6 +56,7 @@ fn the_files_that_a_kustomization_names_exist() {
         ("deploy", "Kustomization", "v1beta1"),
         ("silkraild", "Kustomization", "v1beta1"),
         ("silkraild-ipam", "Component", "v1alpha1"),
+        ("silkraild-ipam-pods", "Component", "v1alpha1"),
         ("silkraild-tls", "Component", "v1alpha1"),
         ("silkraild-owners", "Component", "v1alpha1"),
         ("silkraild-token-review", "Component", "v1alpha1"),

@@ -22,9 +22,10 @@ use tokio::{
 use crate::{
     KubeBlocks,
     node_object::{self, NodeLabels, NodeObject},
+    node_pods::NodePods,
     object_store::ObjectStore,
     session::{Session, SessionOptions},
-    socket::{self, WaitingRequest},
+    socket::{self, AgentAnswer, Received},
 };
 
 /// The timeout of a request to the API server.
@@ -39,6 +40,8 @@ pub struct AgentOptions {
     pub node_name: String,
     /// The state directory of the plugins.
     pub state_dir: PathBuf,
+    /// The kubeconfig file of the kubelet. With it, annotations and labels of pods select pools.
+    pub kubelet_kubeconfig: Option<PathBuf>,
 }
 
 /// The agent cannot start.
@@ -67,9 +70,11 @@ pub enum AgentError {
 pub struct Agent {
     client: Client,
     options: AgentOptions,
-    requests: mpsc::Receiver<WaitingRequest>,
+    requests: mpsc::Receiver<Received>,
     /// Requests that wait for the object of the node.
-    waiting: Vec<WaitingRequest>,
+    waiting: Vec<Received>,
+    /// The pods of the node, if they are watched.
+    pods: Option<NodePods>,
     /// Held as long as the agent runs.
     _lock: File,
 }
@@ -106,11 +111,12 @@ impl Agent {
         let directory = options.state_dir.join("cluster");
         statefile::make_dir(&directory, 0o700)?;
         let lock = lock(directory.join("lock"))?;
+        let pods = pods(&client, &options, directory.join("pods"))?;
         let path = directory.join("socket");
         let listener = socket::listen(&path).map_err(|source| AgentError::Io { path, source })?;
         let (sender, requests) = mpsc::channel(64);
         tokio::spawn(socket::serve(listener, sender));
-        Ok(Self { client, options, requests, waiting: Vec::new(), _lock: lock })
+        Ok(Self { client, options, requests, waiting: Vec::new(), pods, _lock: lock })
     }
 
     /// Serves the plugins of the node, for ever.
@@ -126,6 +132,14 @@ impl Agent {
                 session.set_node(NodeObject::Missing);
             }
             current = self.serve(session, &mut node).await;
+        }
+    }
+
+    fn dispatch(&mut self, received: Received, session: &mut Session) {
+        match (received, &mut self.pods) {
+            (Received::Block(waiting), _) => session.add(waiting),
+            (Received::Pod(waiting), Some(pods)) => pods.add(waiting),
+            (Received::Pod(waiting), None) => waiting.answer(AgentAnswer::default()),
         }
     }
 
@@ -165,7 +179,8 @@ impl Agent {
                 Some(waiting) = self.requests.recv() => self.waiting.push(waiting),
             }
             if is_missing {
-                self.waiting.drain(..).for_each(|waiting| waiting.refuse(missing.clone()));
+                let refuse = |waiting: Received| waiting.answer(AgentAnswer::unavailable(missing.clone()));
+                self.waiting.drain(..).for_each(refuse);
             }
         }
     }
@@ -195,7 +210,9 @@ impl Agent {
         mut session: Session,
         node: &mut (impl Stream<Item = NodeObject> + Unpin),
     ) -> KnownNode {
-        self.waiting.drain(..).for_each(|waiting| session.add(waiting));
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.dispatch(waiting, &mut session);
+        }
         let (pools, pool_changes) = ObjectStore::of_pools(&self.client);
         let (reserved, reserved_changes) = ObjectStore::of_reserved(&self.client);
         let (owned, owned_changes) = ObjectStore::of_blocks(&self.client, session.uid());
@@ -208,7 +225,7 @@ impl Agent {
             tokio::select! {
                 Some(change) = node.next() => match change {
                     NodeObject::Exists { uid, labels } if uid != session.uid() => {
-                        self.waiting = session.into_waiting();
+                        self.waiting = session.into_waiting().into_iter().map(Received::Block).collect();
                         return KnownNode { uid, labels, is_missing: false };
                     }
                     change => {
@@ -220,17 +237,46 @@ impl Agent {
                         session.set_node(change);
                     }
                 },
-                Some(()) = changes.next() => session.set_changed(),
+                Some(()) = changes.next() => {
+                    session.set_changed();
+                    self.pods.iter_mut().for_each(NodePods::set_changed);
+                }
+                () = changed(&mut self.pods) => {}
                 Some(waiting) = self.requests.recv() => {
-                    session.add(waiting);
+                    self.dispatch(waiting, &mut session);
                     while let Ok(waiting) = self.requests.try_recv() {
-                        session.add(waiting);
+                        self.dispatch(waiting, &mut session);
                     }
                 }
                 _ = ticks.tick() => {}
             }
+            // Before the pools: plugins must not read a pool without knowing whether it selects their pod.
+            if let Some(pods) = &mut self.pods {
+                pods.step(session.pools().as_deref());
+            }
             session.step().await;
         }
+    }
+}
+
+fn pods(
+    client: &Client,
+    options: &AgentOptions,
+    directory: PathBuf,
+) -> Result<Option<NodePods>, statefile::Error> {
+    match &options.kubelet_kubeconfig {
+        None => NodePods::ignore(&directory).map(|()| None),
+        Some(kubeconfig) => {
+            NodePods::watch(client, kubeconfig.clone(), options.node_name.clone(), directory).map(Some)
+        }
+    }
+}
+
+/// Returns when pods have changed; never if they are not watched.
+async fn changed(pods: &mut Option<NodePods>) {
+    match pods {
+        Some(pods) => pods.changed().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 use block_leases::{BlockLeases, LeaseError, LeaseOutcome, ReleaseOutcome, SyncReport, candidates};
 use ipam::{BlockSize, IpBlock, LocalStore, PoolBlocks, PoolName};
 
-use crate::{KubeBlocks, pool_directory::ClusterPool, socket::BlockAnswer};
+use crate::{KubeBlocks, pool_directory::ClusterPool, socket::AgentAnswer};
 
 /// The number of blocks that are tried without knowing which are leased.
 const GUESSES: usize = 4;
@@ -40,7 +40,7 @@ pub(crate) struct PoolLeases {
     is_synced: bool,
     exhausted: BTreeMap<PoolName, ExhaustedPool>,
     /// Answers to requests for addresses, with the time until which they are valid.
-    addresses: BTreeMap<IpAddr, (Instant, BlockAnswer)>,
+    addresses: BTreeMap<IpAddr, (Instant, AgentAnswer)>,
     /// All blocks that nodes have leased, when they were last listed.
     leased: Option<(Instant, LeasedBlocks)>,
 }
@@ -179,14 +179,14 @@ impl PoolLeases {
         }
         let text =
             format!("requested IP address {address} cannot be allocated: another node has leased its block");
-        self.addresses.insert(address, (Instant::now() + REMEMBERED, BlockAnswer::refused(text)));
+        self.addresses.insert(address, (Instant::now() + REMEMBERED, AgentAnswer::refused(text)));
         Ok(())
     }
 
     /// Returns the answer to a request for an address; `None` if it was not tried yet.
-    pub(crate) fn outcome_of(&self, address: IpAddr) -> Option<BlockAnswer> {
+    pub(crate) fn outcome_of(&self, address: IpAddr) -> Option<AgentAnswer> {
         if self.leases.blocks().any(|block| block.contains(address)) {
-            return Some(BlockAnswer::default());
+            return Some(AgentAnswer::default());
         }
         self.addresses
             .get(&address)

@@ -2,7 +2,7 @@
 //!
 //! [`Agent`] runs on each node. It keeps the directory of the node up to date, which plugins read: the `SpiderIPPool` objects
 //! of the cluster, and in the store the blocks of addresses that the node has leased. An ADD reads both and makes no request.
-//! Only if the node has no free address of its pools, it asks the agent for a block, over a socket (see [`ipam::request_block`]).
+//! Only if the node has no free address of its pools, it asks the agent for a block, over a socket (see [`ipam::AgentRequest`]).
 //!
 //! [`Controller`] runs once in a cluster. It reclaims the blocks of nodes that are gone, and writes the status of pools.
 
@@ -15,9 +15,15 @@ mod ip_block;
 mod kube_blocks;
 mod leasing;
 mod node_object;
+mod node_pods;
+mod node_release;
 mod object_store;
 mod plan;
+mod pod_annotations;
+mod pod_directory;
+mod pod_watch;
 mod pool_directory;
+mod pool_selectors;
 mod pool_status;
 mod session;
 mod socket;
@@ -29,3 +35,4 @@ pub use agent::{Agent, AgentError, AgentOptions};
 pub use controller::{Controller, ControllerOptions};
 pub use ip_block::{InvalidIpBlock, IpBlockObject, IpBlockOwner, IpBlockSpec, IpBlockStatus};
 pub use kube_blocks::KubeBlocks;
+pub use node_release::{LeasedBlock, NodeRelease, NodeReleaseError};

@@ -7,11 +7,11 @@ use std::{
 };
 
 use futures_util::{FutureExt, Stream, StreamExt};
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::DynamicObject,
-    core::{ApiResource, GroupVersionKind},
+    core::{ApiResource, GroupVersionKind, PartialObjectMeta},
     runtime::{
         WatchStreamExt,
         reflector::{Store, store::Writer},
@@ -75,6 +75,13 @@ impl ObjectStore<IpBlockObject> {
 impl ObjectStore<Node> {
     /// Returns all nodes, likewise.
     pub(crate) fn of_nodes(client: &Client) -> (Self, impl Stream<Item = ()> + use<>) {
+        Self::of(client, (), Config::default())
+    }
+}
+
+impl ObjectStore<PartialObjectMeta<Namespace>> {
+    /// Returns the metadata of all namespaces, likewise.
+    pub(crate) fn of_namespaces(client: &Client) -> (Self, impl Stream<Item = ()> + use<>) {
         Self::of(client, (), Config::default())
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -19,7 +20,7 @@ use crate::{
     plan::{self, BlockUse, PlannedChange, PoolNeed},
     pool_directory::{ClusterPool, PoolFiles},
     pool_status,
-    socket::{BlockAnswer, FAILURE_DELAY, WaitingRequest},
+    socket::{AgentAnswer, BlockRequest, FAILURE_DELAY, Waiting},
     sync_log::SyncLog,
     use_reports::UseReports,
 };
@@ -61,7 +62,7 @@ pub(crate) struct Session {
     /// Whether the objects of the cluster may have changed since the files were written.
     has_changed: bool,
     is_node_missing: bool,
-    waiting: Vec<WaitingRequest>,
+    waiting: Vec<Waiting<BlockRequest>>,
     reports: UseReports,
     /// Since when no address of a block is in use.
     unused_since: BTreeMap<IpBlock, Instant>,
@@ -139,19 +140,24 @@ impl Session {
         self.next_sync = Instant::now();
     }
 
+    /// Returns the pools of the cluster; `None` until they were listed once.
+    pub(crate) fn pools(&self) -> Option<Vec<Arc<DynamicObject>>> {
+        self.sources.as_ref().and_then(|sources| sources.pools.objects())
+    }
+
     /// Adds a request of a plugin.
-    pub(crate) fn add(&mut self, waiting: WaitingRequest) {
+    pub(crate) fn add(&mut self, waiting: Waiting<BlockRequest>) {
         self.waiting.push(waiting);
     }
 
     /// Ends the session, and returns the requests that were not answered.
-    pub(crate) fn into_waiting(self) -> Vec<WaitingRequest> {
+    pub(crate) fn into_waiting(self) -> Vec<Waiting<BlockRequest>> {
         self.waiting
     }
 
     /// Does what is due.
     pub(crate) async fn step(&mut self) {
-        self.waiting.retain(|waiting| !waiting.answer.is_closed());
+        self.waiting.retain(|waiting| !waiting.is_closed());
         self.update_files();
         self.sync().await;
         self.renew().await;
@@ -333,7 +339,7 @@ impl Session {
         let mut left = Vec::new();
         for waiting in std::mem::take(&mut self.waiting) {
             match self.answer_to(&waiting, &mut states) {
-                Some(answer) => drop(waiting.answer.send(answer)),
+                Some(answer) => waiting.answer(answer),
                 None => left.push(waiting),
             }
         }
@@ -343,22 +349,21 @@ impl Session {
     /// Returns the answer to a request; `None` if it has to wait. `states` are those of the pools, read once for all requests.
     fn answer_to(
         &self,
-        waiting: &WaitingRequest,
+        waiting: &Waiting<BlockRequest>,
         states: &mut BTreeMap<String, PoolOutcome>,
-    ) -> Option<BlockAnswer> {
+    ) -> Option<AgentAnswer> {
         let last_failure = self.failure.as_ref().filter(|_| waiting.since.elapsed() >= FAILURE_DELAY);
-        let failure = || last_failure.map(|(_, problem)| BlockAnswer::unavailable(problem.clone()));
+        let failure = || last_failure.map(|(_, problem)| AgentAnswer::unavailable(problem.clone()));
         if !self.has_files || !self.leases.is_synced() {
             return failure();
         }
         if let Some(address) = waiting.request.address {
             if !self.files.pools.iter().any(|pool| pool.pool.ranges.contains(address)) {
-                return Some(BlockAnswer::refused(format!("no IPPool of the cluster contains {address}")));
+                return Some(AgentAnswer::refused(format!("no IPPool of the cluster contains {address}")));
             }
             return self.leases.outcome_of(address).or_else(failure);
         }
         let mut problems = Vec::new();
-        let mut is_unknown = false;
         for name in &waiting.request.pools {
             let Some(pool) = self.pool(name) else {
                 problems.push(format!("IPPool {name} does not exist in the cluster"));
@@ -369,12 +374,13 @@ impl Session {
                 continue;
             }
             match states.entry(name.clone()).or_insert_with(|| self.leases.state(pool)) {
-                PoolOutcome::HasRoom => return Some(BlockAnswer::default()),
+                PoolOutcome::HasRoom => return Some(AgentAnswer::default()),
                 PoolOutcome::Exhausted(problem) => problems.push(problem.clone()),
-                PoolOutcome::Unknown => is_unknown = true,
+                // Later pools are for the case that this one is exhausted.
+                PoolOutcome::Unknown => return failure(),
             }
         }
-        if is_unknown { failure() } else { Some(BlockAnswer::refused(problems.join("; "))) }
+        Some(AgentAnswer::refused(problems.join("; ")))
     }
 }
 

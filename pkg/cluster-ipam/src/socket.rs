@@ -1,4 +1,4 @@
-//! The socket on which plugins ask for blocks. The other side is [`ipam::request_block`].
+//! The socket of the agent. The other side is [`ipam::AgentRequest`].
 
 use std::{
     fs::Permissions,
@@ -29,7 +29,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(18);
 /// The time after which a plugin gets a failure as its answer. Until then, requests to the API server are repeated.
 pub(crate) const FAILURE_DELAY: Duration = Duration::from_secs(12);
 
-/// A request of a plugin.
+/// A request of a plugin for a block.
 #[derive(Debug, Deserialize)]
 pub(crate) struct BlockRequest {
     /// The pools from which it needs an address, in the order in which they are tried.
@@ -39,41 +39,81 @@ pub(crate) struct BlockRequest {
     pub(crate) address: Option<IpAddr>,
 }
 
+/// A request of a plugin for what is known about a pod.
+#[derive(Debug, Deserialize)]
+pub(crate) struct PodRequest {
+    /// The UID of the pod.
+    pub(crate) pod: String,
+}
+
+/// A request of a plugin.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum AnyRequest {
+    Pod(PodRequest),
+    Block(BlockRequest),
+}
+
 /// The answer to a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct BlockAnswer {
-    /// Why the node has no block with a free address.
+pub(crate) struct AgentAnswer {
+    /// Why the request is not fulfilled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
-    /// Whether it may have one later.
+    /// Whether it may be fulfilled later.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) retry: bool,
 }
 
 /// A request that waits for its answer.
 #[derive(Debug)]
-pub(crate) struct WaitingRequest {
-    pub(crate) request: BlockRequest,
+pub(crate) struct Waiting<R> {
+    pub(crate) request: R,
     /// When it was received.
     pub(crate) since: Instant,
-    pub(crate) answer: oneshot::Sender<BlockAnswer>,
+    answer: oneshot::Sender<AgentAnswer>,
 }
 
-impl WaitingRequest {
-    /// Answers that there is no block at present.
-    pub(crate) fn refuse(self, error: String) {
-        // The plugin may have gone.
-        let _ = self.answer.send(BlockAnswer::unavailable(error));
+/// A request that was received.
+#[derive(Debug)]
+pub(crate) enum Received {
+    Block(Waiting<BlockRequest>),
+    Pod(Waiting<PodRequest>),
+}
+
+impl<R> Waiting<R> {
+    fn new(request: R, answer: oneshot::Sender<AgentAnswer>) -> Self {
+        Self { request, since: Instant::now(), answer }
+    }
+
+    /// Answers. The plugin may have gone.
+    pub(crate) fn answer(self, answer: AgentAnswer) {
+        let _ = self.answer.send(answer);
+    }
+
+    /// Whether the plugin has gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.answer.is_closed()
     }
 }
 
-impl BlockAnswer {
-    /// There will be no block.
+impl Received {
+    /// Answers.
+    pub(crate) fn answer(self, answer: AgentAnswer) {
+        match self {
+            Self::Block(waiting) => waiting.answer(answer),
+            Self::Pod(waiting) => waiting.answer(answer),
+        }
+    }
+}
+
+impl AgentAnswer {
+    /// It will not be fulfilled.
     pub(crate) fn refused(error: String) -> Self {
         Self { error: Some(error), retry: false }
     }
 
-    /// There is no block at present.
+    /// It is not fulfilled at present.
     pub(crate) fn unavailable(error: String) -> Self {
         Self { error: Some(error), retry: true }
     }
@@ -94,7 +134,7 @@ pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
 }
 
 /// Passes requests on, for ever.
-pub(crate) async fn serve(listener: UnixListener, requests: mpsc::Sender<WaitingRequest>) {
+pub(crate) async fn serve(listener: UnixListener, requests: mpsc::Sender<Received>) {
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(slot) = slots.clone().acquire_owned().await else { return };
@@ -116,7 +156,7 @@ pub(crate) async fn serve(listener: UnixListener, requests: mpsc::Sender<Waiting
     }
 }
 
-async fn answer(stream: UnixStream, requests: mpsc::Sender<WaitingRequest>) -> io::Result<()> {
+async fn answer(stream: UnixStream, requests: mpsc::Sender<Received>) -> io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader).take(MAX_REQUEST);
     let mut line = String::new();
@@ -124,18 +164,21 @@ async fn answer(stream: UnixStream, requests: mpsc::Sender<WaitingRequest>) -> i
     let (sender, receiver) = oneshot::channel();
     let reply = match serde_json::from_str(&line) {
         Ok(request) => {
-            let waiting = WaitingRequest { request, since: Instant::now(), answer: sender };
-            let _ = requests.send(waiting).await;
+            let received = match request {
+                AnyRequest::Pod(request) => Received::Pod(Waiting::new(request, sender)),
+                AnyRequest::Block(request) => Received::Block(Waiting::new(request, sender)),
+            };
+            let _ = requests.send(received).await;
             tokio::select! {
                 reply = timeout(ANSWER_TIMEOUT, receiver) => match reply {
                     Ok(Ok(reply)) => reply,
-                    _ => BlockAnswer::unavailable("the node could not lease a block in time".to_owned()),
+                    _ => AgentAnswer::unavailable("the agent could not fulfil the request in time".to_owned()),
                 },
                 // The plugin has gone. What it sends besides its line is ignored.
                 _ = reader.read_u8() => return Ok(()),
             }
         }
-        Err(error) => BlockAnswer::refused(format!("invalid request: {error}")),
+        Err(error) => AgentAnswer::refused(format!("invalid request: {error}")),
     };
     let mut text = serde_json::to_string(&reply)?;
     text.push('\n');

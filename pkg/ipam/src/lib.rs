@@ -6,8 +6,8 @@
 
 #![forbid(unsafe_code)]
 
+mod agent_request;
 mod block;
-mod block_socket;
 mod document;
 mod index_record;
 mod invalid_value;
@@ -17,11 +17,13 @@ mod ip_ranges;
 mod keys;
 mod name;
 mod pattern;
+mod pod_pools;
 mod pool;
 mod pool_blocks;
 mod pool_entry;
 mod pool_file_name;
 mod pool_index;
+mod pool_list_source;
 mod pool_read_error;
 mod pool_selection;
 mod pool_warnings;
@@ -33,16 +35,18 @@ mod spec;
 mod status;
 mod store;
 
+pub use agent_request::{AgentRequest, AgentRequestError};
 pub use block::{BlockSize, InvalidBlockName, InvalidBlockSize, IpBlock};
-pub use block_socket::{BlockRequestError, request_block};
 pub use invalid_value::{InvalidPool, InvalidValue};
 pub use ip_family::IpFamily;
 pub use ip_range::{InvalidIpRange, IpRange};
 pub use ip_ranges::IpRanges;
 pub use name::{InvalidPoolName, PoolName};
+pub use pod_pools::{ListedPools, PodPoolLists, PodPools, PodPoolsError, SelectingPools};
 pub use pool::{Pool, PoolAffinity, PoolRoute};
 pub use pool_blocks::PoolBlocks;
 pub use pool_index::PoolQuery;
+pub use pool_list_source::PoolListSource;
 pub use pool_read_error::PoolReadError;
 pub use pool_selection::{NameList, PodNamespace, PoolRequest, PoolSelection, SelectError};
 pub use pool_warnings::PoolWarnings;

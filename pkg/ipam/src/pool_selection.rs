@@ -2,23 +2,29 @@
 
 use std::fmt;
 
-use crate::{IpFamily, Pool, PoolWarnings, SkipReason, SkipReasons, SkippedPool};
+use crate::{
+    IpFamily, Pool, PoolListSource, PoolWarnings, SelectingPools, SkipReason, SkipReasons, SkippedPool,
+};
 
 /// The attachment that needs an address.
 #[derive(Debug, Clone, Default)]
 pub struct PoolRequest<'a> {
     /// The name of the interface in the container, for error messages.
     pub ifname: &'a str,
-    /// The configuration's `default_ipv4_ippool`.
-    pub default_ipv4_ippool: &'a [String],
-    /// The configuration's `default_ipv6_ippool`.
-    pub default_ipv6_ippool: &'a [String],
+    /// The names and patterns of IPv4 pools.
+    pub ipv4: &'a [String],
+    /// The names and patterns of IPv6 pools.
+    pub ipv6: &'a [String],
+    /// Where these lists are written.
+    pub source: PoolListSource,
     /// The node's name, compared with a pool's `nodeName`.
     pub host_name: &'a str,
     /// The namespace that is compared with a pool's `namespaceName`.
     pub pod_namespace: PodNamespace<'a>,
     /// The network's name as `namespace/name` or `name`, which is compared with a pool's `multusName`.
     pub network: Option<&'a str>,
+    /// The pools that select the pod by labels; `None` if its labels are unknown.
+    pub selected_by: Option<&'a SelectingPools>,
 }
 
 /// The Kubernetes namespace of a request.

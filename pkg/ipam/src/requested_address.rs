@@ -144,7 +144,7 @@ mod tests {
     fn request(address: &str) -> Result<String, String> {
         let pools = pools();
         let names = ["a", "b"].map(str::to_owned);
-        let query = PoolRequest { default_ipv4_ippool: &names, host_name: "node", ..PoolRequest::default() };
+        let query = PoolRequest { ipv4: &names, host_name: "node", ..PoolRequest::default() };
         let selection = pools.select(&query).unwrap();
         let address = address.parse().unwrap();
         let found = selection.pool_of(address).map(|pool| pool.name.to_string());

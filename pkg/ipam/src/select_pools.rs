@@ -11,7 +11,7 @@ impl Pools {
     /// Returns the pools that a request can use, in the order in which they are tried.
     ///
     /// The candidates of both families are the first of these sets that is not empty:
-    /// 1. the names in `default_ipv4_ippool` and `default_ipv6_ippool`;
+    /// 1. the names in the lists of the request;
     /// 2. the pools written in the configuration itself: those with `default: true`, or else all of them;
     /// 3. every pool with `default: true`.
     ///
@@ -56,12 +56,12 @@ impl Pools {
         family: IpFamily,
         request: &PoolRequest<'_>,
     ) -> Result<Vec<&PoolEntry>, SelectError> {
-        let (key, listed) = match family {
-            IpFamily::V4 => ("default_ipv4_ippool", request.default_ipv4_ippool),
-            IpFamily::V6 => ("default_ipv6_ippool", request.default_ipv6_ippool),
+        let listed = match family {
+            IpFamily::V4 => request.ipv4,
+            IpFamily::V6 => request.ipv6,
         };
-        if !request.default_ipv4_ippool.is_empty() || !request.default_ipv6_ippool.is_empty() {
-            return self.named(key, listed, family);
+        if !request.ipv4.is_empty() || !request.ipv6.is_empty() {
+            return self.named(request.source.key(family), listed, family);
         }
         let inline: Vec<&PoolEntry> = self.entries().iter().filter(|entry| entry.inline).collect();
         let defaults_only = inline.is_empty() || inline.iter().any(|entry| entry.pool.default);
@@ -142,7 +142,7 @@ fn reason_to_skip(entry: &PoolEntry, family: IpFamily, request: &PoolRequest<'_>
             return Some(SkipReason::Node(request.host_name.to_owned()));
         }
     } else if affinity.node {
-        return Some(SkipReason::Labels("nodeAffinity"));
+        return Some(SkipReason::NodeLabels);
     }
     if !affinity.namespace_names.is_empty() {
         match request.pod_namespace {
@@ -153,10 +153,16 @@ fn reason_to_skip(entry: &PoolEntry, family: IpFamily, request: &PoolRequest<'_>
             PodNamespace::Of(_) | PodNamespace::Any => {}
         }
     } else if affinity.namespace {
-        return Some(SkipReason::Labels("namespaceAffinity"));
+        let selecting = request.selected_by.map(|selecting| &selecting.namespace_affinity);
+        if let Some(reason) = reason_of_labels(pool, "namespaceAffinity", selecting) {
+            return Some(reason);
+        }
     }
     if affinity.pod {
-        return Some(SkipReason::Labels("podAffinity"));
+        let selecting = request.selected_by.map(|selecting| &selecting.pod_affinity);
+        if let Some(reason) = reason_of_labels(pool, "podAffinity", selecting) {
+            return Some(reason);
+        }
     }
     if !affinity.multus_names.is_empty() {
         let Some(network) = request.network else { return Some(SkipReason::NoNetwork) };
@@ -165,6 +171,15 @@ fn reason_to_skip(entry: &PoolEntry, family: IpFamily, request: &PoolRequest<'_>
         }
     }
     None
+}
+
+/// Returns why a selector excludes the pool, given the pools whose selectors select the pod.
+fn reason_of_labels(pool: &Pool, key: &'static str, selecting: Option<&Vec<String>>) -> Option<SkipReason> {
+    match selecting {
+        None => Some(SkipReason::Labels(key)),
+        Some(names) if names.iter().any(|name| name == pool.name.as_str()) => None,
+        Some(_) => Some(SkipReason::NotSelected(key)),
+    }
 }
 
 /// Whether two names can refer to the same network. The namespaces are compared only if both have one.
@@ -196,6 +211,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::{PoolListSource, SelectingPools};
 
     /// Returns a pool of ten addresses with the further keys of `more`.
     fn pool(name: &str, more: Value) -> Value {
@@ -220,11 +236,13 @@ mod tests {
         let (v4, v6) = (texts(v4), texts(v6));
         let request = PoolRequest {
             ifname: "net1",
-            default_ipv4_ippool: &v4,
-            default_ipv6_ippool: &v6,
+            ipv4: &v4,
+            ipv6: &v6,
+            source: PoolListSource::Network,
             host_name: "node1",
             pod_namespace: PodNamespace::Of("ai"),
             network: Some("kube-system/macvlan"),
+            selected_by: None,
         };
         let selection = pools.select(&request)?;
         Ok((names(selection.ipv4).0, names(selection.ipv6).0))
@@ -326,6 +344,49 @@ mod tests {
         ] {
             let pools = inline(vec![pool("a", more), pool("b", json!({}))]);
             assert_eq!(pools.select(&unknown).unwrap().skipped[0].reason, reason);
+        }
+    }
+
+    #[test]
+    fn a_pool_with_selectors_is_used_by_the_pods_that_it_selects() {
+        let labels = json!({"matchLabels": {"a": "b"}});
+        let pools = inline(vec![
+            pool("plain", json!({})),
+            pool("tenant", json!({"namespaceAffinity": labels})),
+            pool("pod", json!({"podAffinity": labels})),
+            pool("both", json!({"podAffinity": labels, "namespaceAffinity": labels})),
+        ]);
+        let select = |pod: &[&str], namespace: &[&str]| {
+            let selecting = SelectingPools { pod_affinity: texts(pod), namespace_affinity: texts(namespace) };
+            let all = texts(&["*"]);
+            let request = PoolRequest { ipv4: &all, selected_by: Some(&selecting), ..PoolRequest::default() };
+            let selection = pools.select(&request).unwrap();
+            let reasons: Vec<_> = selection.skipped.iter().map(ToString::to_string).collect();
+            (names(selection.ipv4).0, reasons)
+        };
+        assert_eq!(select(&["pod", "both"], &["tenant", "both"]).0, ["both", "pod", "tenant", "plain"]);
+        assert_eq!(select(&["both"], &["tenant"]).0, ["tenant", "plain"]);
+        let (usable, reasons) = select(&[], &[]);
+        assert_eq!(usable, ["plain"]);
+        assert_eq!(reasons[0], "tenant: namespaceAffinity does not select the pod");
+        assert_eq!(reasons[1], "pod: podAffinity does not select the pod");
+    }
+
+    #[test]
+    fn an_error_names_the_annotation_that_lists_the_pools() {
+        let pools = inline(vec![pool("a", json!({}))]);
+        for (source, key) in [
+            (PoolListSource::Pod, "of annotation ipam.spidernet.io/ippool of the pod"),
+            (PoolListSource::PodInterfaces, "of annotation ipam.spidernet.io/ippools of the pod"),
+            (
+                PoolListSource::Namespace,
+                "of annotation ipam.spidernet.io/default-ipv4-ippool of the namespace",
+            ),
+        ] {
+            let missing = texts(&["b"]);
+            let request = PoolRequest { ipv4: &missing, source, ..PoolRequest::default() };
+            let error = pools.select(&request).unwrap_err().to_string();
+            assert!(error.contains(key), "{error}");
         }
     }
 

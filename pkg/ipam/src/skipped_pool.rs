@@ -13,6 +13,12 @@ pub struct SkippedPool {
     pub reason: SkipReason,
 }
 
+impl fmt::Display for SkippedPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.pool, self.reason)
+    }
+}
+
 /// Why a pool cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SkipReason {
@@ -40,9 +46,18 @@ pub enum SkipReason {
     /// Its `multusName` is set, and the network's name is unknown.
     #[error("multusName is set, and the network's name is unknown")]
     NoNetwork,
-    /// It has a label selector, which cannot be evaluated without the Kubernetes API.
-    #[error("{0} selects by labels, which are available only from the Kubernetes API")]
+    /// It selects nodes by labels, which are known to the agent of the cluster's pools.
+    #[error("nodeAffinity selects by labels, which are available only with \"store\": \"cluster\"")]
+    NodeLabels,
+    /// It selects pods or namespaces by labels, which are known to the agent of the cluster's pools, given the option.
+    #[error(
+        "{0} selects by labels, which are available only with \"store\": \"cluster\" and the option --kubelet-kubeconfig of \
+         `silkraild ipam`"
+    )]
     Labels(&'static str),
+    /// Its label selector does not select the pod or its namespace.
+    #[error("{0} does not select the pod")]
+    NotSelected(&'static str),
     /// Two pools have this name, so that neither is used.
     #[error("it is defined twice: in {first} and in {second}; rename or remove one")]
     Contested {
@@ -67,7 +82,7 @@ pub struct SkipReasons(pub Vec<SkippedPool>);
 
 impl fmt::Display for SkipReasons {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let texts: Vec<_> = self.0.iter().map(|skip| format!("{}: {}", skip.pool, skip.reason)).collect();
+        let texts: Vec<_> = self.0.iter().map(ToString::to_string).collect();
         write!(f, "[{}]", texts.join("; "))
     }
 }

@@ -1,10 +1,14 @@
 //! The client of the API server.
 
-use std::{env, time::Duration};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use kube::{
     Client, Config,
-    config::{InClusterError, KubeConfigOptions, KubeconfigError},
+    config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 
 /// Timeout for establishing a connection.
@@ -19,9 +23,17 @@ pub enum Error {
     /// The file that `KUBECONFIG` names cannot be read or is invalid.
     #[error("KUBECONFIG: {0}")]
     Kubeconfig(#[source] Box<KubeconfigError>),
+    /// A file with credentials cannot be read or is invalid.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The path.
+        path: PathBuf,
+        /// Why it cannot be used.
+        source: Box<KubeconfigError>,
+    },
     /// The user of the kubeconfig file gets its credentials from a program.
     #[error(
-        "KUBECONFIG: the user of the current context has {key}, which runs a program; no program is run with the privileges \
+        "kubeconfig: the user of the current context has {key}, which runs a program; no program is run with the privileges \
          of this process; expected token, tokenFile, or client-certificate and client-key, for example of a service account"
     )]
     Program {
@@ -51,6 +63,20 @@ pub async fn connect() -> Result<Option<Client>, Error> {
         return Ok(None);
     };
     client(config).map(Some)
+}
+
+/// Returns a client with the current context of a kubeconfig file. Does not run programs that the file names. Certificates are read
+/// now, and changes of them are not picked up.
+///
+/// Sends no request yet. Must be called in a Tokio runtime.
+///
+/// # Errors
+/// [`Error`]: the file is invalid, or requires a program.
+pub async fn connect_with(path: &Path) -> Result<Client, Error> {
+    let failed = |source| Error::File { path: path.to_owned(), source: Box::new(source) };
+    let file = Kubeconfig::read_from(path).map_err(failed)?;
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(failed)?;
+    client(config)
 }
 
 fn client(mut config: Config) -> Result<Client, Error> {

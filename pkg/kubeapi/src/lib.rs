@@ -10,7 +10,7 @@ mod causes;
 mod log_filter;
 mod quiet_stream;
 
-pub use access::{Error, connect};
+pub use access::{Error, connect, connect_with};
 pub use causes::with_causes;
 pub use kube::Client;
 pub use log_filter::quietly;

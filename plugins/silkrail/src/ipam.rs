@@ -1,8 +1,14 @@
 //! `silkrail ipam`: the addresses of this node's pods.
 
+mod documents;
+mod export;
+mod free;
 mod fsck;
+mod import;
 mod node_addresses;
+mod release_node;
 mod show;
+mod spiderpool_status;
 
 use std::{io::Write, path::Path};
 
@@ -13,6 +19,10 @@ use crate::exit::{CommandError, CommandExit};
 pub(crate) enum IpamCommand {
     Show(show::ShowArgs),
     Fsck(fsck::FsckArgs),
+    Free(free::FreeArgs),
+    Export(export::ExportArgs),
+    Import(import::ImportArgs),
+    ReleaseNode(release_node::ReleaseNodeArgs),
 }
 
 impl IpamCommand {
@@ -20,6 +30,10 @@ impl IpamCommand {
         match self {
             Self::Show(args) => args.run(root, out),
             Self::Fsck(args) => args.run(root, out),
+            Self::Free(args) => args.run(root, out),
+            Self::Export(args) => args.run(root, out),
+            Self::Import(args) => args.run(out),
+            Self::ReleaseNode(args) => args.run(),
         }
     }
 }

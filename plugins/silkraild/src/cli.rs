@@ -11,6 +11,7 @@ use crate::{
     device_plugin::DevicePluginOptions,
     kubernetes_api::KubernetesApi,
     node_name::{self, UnknownNodeName},
+    release_node::ReleaseNodeArgs,
     seconds::seconds,
 };
 
@@ -109,6 +110,7 @@ pub(crate) struct SilkraildCli {
 pub(crate) enum SilkraildCommand {
     Ipam(IpamArgs),
     IpamController(ControllerArgs),
+    IpamReleaseNode(ReleaseNodeArgs),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

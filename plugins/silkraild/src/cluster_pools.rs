@@ -25,6 +25,14 @@ pub(crate) struct IpamArgs {
     /// State directory of the plugins
     #[arg(long, default_value = "/run/silkrail", value_name = "DIR")]
     state_dir: PathBuf,
+    /// Kubeconfig file of this node's kubelet, to let annotations and labels of pods select pools
+    ///
+    /// For example /etc/kubernetes/kubelet.conf. With it the pods of this node are watched; since version 1.32 the API server
+    /// lets a kubelet read no other node's pods. Then the annotations ipam.spidernet.io/ippool, ippools and routes of a pod, default-ipv4-ippool
+    /// and default-ipv6-ippool of its namespace, and podAffinity and namespaceAffinity of pools have their effect, and an ADD
+    /// waits until its pod is known. Without it, annotations are ignored, and pools with those selectors are not used.
+    #[arg(long, value_name = "FILE")]
+    kubelet_kubeconfig: Option<PathBuf>,
 }
 
 /// Reclaim the blocks of nodes that are gone, and write the status of pools
@@ -99,7 +107,12 @@ fn until_terminated(
 async fn serve(args: &IpamArgs) -> Result<Infallible, ClusterPoolsError> {
     let client = kubeapi::connect().await?.ok_or(ClusterPoolsError::NoApi)?;
     let node_name = node_name::of(args.node_name.as_deref())?;
-    let agent = Agent::start(client, AgentOptions { node_name, state_dir: args.state_dir.clone() })?;
+    let options = AgentOptions {
+        node_name,
+        state_dir: args.state_dir.clone(),
+        kubelet_kubeconfig: args.kubelet_kubeconfig.clone(),
+    };
+    let agent = Agent::start(client, options)?;
     tracing::info!("serving the plugins of this node");
     Ok(agent.run().await?)
 }

@@ -17,6 +17,7 @@ mod node_view;
 mod open_files;
 mod page_files;
 mod reader;
+mod release_node;
 mod seconds;
 mod snapshot_client;
 mod snapshot_encoding;
@@ -61,6 +62,8 @@ enum DaemonError {
     #[error(transparent)]
     DevicePlugin(#[from] device_plugin::DevicePluginError),
     #[error(transparent)]
+    ReleaseNode(#[from] release_node::ReleaseError),
+    #[error(transparent)]
     ClusterPools(#[from] cluster_pools::ClusterPoolsError),
     #[error("{0}")]
     Io(#[from] io::Error),
@@ -90,6 +93,7 @@ fn run(cli: &SilkraildCli) -> Result<(), DaemonError> {
     match &cli.command {
         Some(SilkraildCommand::Ipam(args)) => return Ok(cluster_pools::run_agent(args)?),
         Some(SilkraildCommand::IpamController(args)) => return Ok(cluster_pools::run_controller(args)?),
+        Some(SilkraildCommand::IpamReleaseNode(args)) => return Ok(release_node::run(args)?),
         None => {}
     }
     if cli.frontend {

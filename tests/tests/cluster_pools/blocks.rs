@@ -107,3 +107,34 @@ fn both_families_and_requested_addresses() {
     let result = both(&nodes[1], &[&free]).add().ok();
     assert_eq!(result["ips"][0]["address"], format!("{free}/16"));
 }
+
+#[test]
+fn the_second_pool_of_a_list_is_used_when_the_first_is_exhausted_or_unavailable() {
+    let mut plane = ControlPlane::start();
+    plane.apply(&pool("first", "10.16.1.0-10.16.1.7", "4"));
+    plane.apply(&pool("second", "10.16.2.0-10.16.2.63", "16"));
+    let [node, other] = ["node-a", "node-b"].map(|name| PoolNode::start(&plane, name));
+    // The node has a block of the second pool only.
+    assert!(node.add("c0", "second").starts_with("10.16.2."));
+    let both = |container: &str| {
+        let result = node.call(container, &["first", "second"]).add().ok();
+        result["ips"][0]["address"].as_str().unwrap().to_owned()
+    };
+    assert!(both("c1").starts_with("10.16.1."));
+    let mut of_first = 1;
+    while other.try_add(&format!("d{of_first}"), "first").json()["ips"].is_array() {
+        of_first += 1;
+    }
+    // The rest of the first pool, then the second.
+    let addresses: Vec<_> = (0..8).map(|number| both(&format!("e{number}"))).collect();
+    let is_first = |address: &&String| address.starts_with("10.16.1.");
+    let split = addresses.iter().take_while(is_first).count();
+    assert_eq!(split, 8 - of_first, "{addresses:?}");
+    assert!(addresses[split..].iter().all(|address| address.starts_with("10.16.2.")), "{addresses:?}");
+    // An address of the first pool is free again, but cannot be had: the second is used.
+    for number in 1..of_first {
+        other.del(&format!("d{number}"), "first");
+    }
+    plane.kill_api();
+    assert!(both("f0").starts_with("10.16.2."));
+}

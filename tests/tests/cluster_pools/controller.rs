@@ -1,7 +1,10 @@
 //! The controller reclaims blocks and writes the status of pools.
 
+use std::process::Command;
+
 use serde_json::{Value, json};
 use silkrail_tests::{
+    cli,
     control_plane::{ControlPlane, wait_until},
     pool_node::PoolNode,
 };
@@ -86,4 +89,38 @@ fn the_status_of_a_pool_has_its_use_and_what_is_wrong_with_it() {
     plane.apply(&shrunk);
     wait_until("the pool is invalid", || condition("Valid")["status"] == "False");
     assert!(condition("Valid")["message"].as_str().unwrap().contains("gateway: 10.99.0.1"));
+}
+
+#[test]
+fn an_administrator_releases_the_blocks_of_a_node_that_is_off() {
+    let plane = ControlPlane::start();
+    plane.apply(&pool("rail0", "10.16.0.0-10.16.0.15", "16"));
+    let mut gone = PoolNode::start(&plane, "node-a");
+    let node = PoolNode::start(&plane, "node-b");
+    gone.add("c0", "rail0");
+    let release = |more: &str| {
+        let mut command = Command::new(cli::executable());
+        command.args("ipam release-node node-a".split(' ')).args(more.split_whitespace());
+        let output = command.env("KUBECONFIG", plane.admin_kubeconfig()).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.success(), text(output.stdout) + &text(output.stderr))
+    };
+    plane.set_ready("node-a", true);
+    let (is_ok, text) = release("--yes");
+    assert!(!is_ok && text.contains("Node node-a is ready: its pods run"), "{text}");
+    gone.kill_agent();
+    plane.set_ready("node-a", false);
+    let (is_ok, text) = release("");
+    assert!(
+        is_ok && text.contains("10.16.0.0/28") && text.contains("would be released with --yes"),
+        "{text}"
+    );
+    assert_eq!(gone.blocks(&plane).len(), 1);
+    let (is_ok, text) = release("--yes --json");
+    let rows: Value = serde_json::from_str(&text).unwrap();
+    assert!(is_ok && rows[0]["result"] == "released", "{text}");
+    assert!(gone.blocks(&plane).is_empty());
+    wait_until("the other node has it", || node.try_add("c1", "rail0").json()["ips"].is_array());
+    let (is_ok, text) = release("--yes");
+    assert!(is_ok && text.contains("node node-a has no blocks"), "{text}");
 }

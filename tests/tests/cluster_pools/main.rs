@@ -6,6 +6,7 @@ mod blocks;
 mod controller;
 mod edits;
 mod outages;
+mod pods;
 mod rights;
 
 use serde_json::{Value, json};

@@ -16,6 +16,8 @@ fn an_agent_can_read_pools_and_write_blocks_only() {
         ("patch", "ipblocks.ipam.silkrail.io"),
         ("delete", "ipblocks.ipam.silkrail.io"),
         ("watch", "nodes"),
+        // With conf/silkraild-ipam-pods.
+        ("watch", "namespaces"),
     ] {
         assert!(can(verb, resource), "{verb} {resource}");
     }
@@ -27,9 +29,12 @@ fn an_agent_can_read_pools_and_write_blocks_only() {
         }
     }
     for verb in ["create", "update", "patch", "delete"] {
-        for resource in
-            ["spiderippools.spiderpool.spidernet.io", "spiderreservedips.spiderpool.spidernet.io", "nodes"]
-        {
+        for resource in [
+            "spiderippools.spiderpool.spidernet.io",
+            "spiderreservedips.spiderpool.spidernet.io",
+            "nodes",
+            "namespaces",
+        ] {
             assert!(!can(verb, resource), "{verb} {resource}");
         }
     }

@@ -245,6 +245,18 @@ impl LocalStore {
         self.claims.remove(address, &owner.to_string(), condition)
     }
 
+    /// Releases an address if it has this owner, which need not be an attachment.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`] and [`StoreError::Io`]; the address is then still claimed.
+    pub fn release_claim(&self, address: IpAddr, owner: &ClaimOwner) -> Result<ReleaseOutcome, StoreError> {
+        let text = match owner {
+            ClaimOwner::Attachment(attachment) => attachment.to_string(),
+            ClaimOwner::Unknown(text) => text.clone(),
+        };
+        self.claims.remove(address, &text, || Ok(true))
+    }
+
     /// Reassigns a claim to another owner atomically. Succeeds if `to` is the owner already.
     ///
     /// # Errors

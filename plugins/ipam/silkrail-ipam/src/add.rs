@@ -33,7 +33,7 @@ const BLOCK_ATTEMPTS: u32 = 20;
 const BLOCK_RETRY_DELAY: Duration = Duration::from_millis(5);
 
 pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, cni::Error> {
-    let conf = IpamConf::of(&request.common, true)?;
+    let conf = IpamConf::of_pod(node, request)?;
     let journal = match attachment::begin(node, &JournalSpec::without_pod(NAME, request)) {
         Ok(journal) => journal,
         // A main plugin that was killed and called again gets the same result.
@@ -118,22 +118,34 @@ impl AddressAllocation<'_> {
 
     /// Claims any free address of the pools. If they are full, first reclaims the addresses of pods that no longer exist.
     fn claim_any(&mut self, pools: &[&Pool]) -> Result<ClaimedAddress, Error> {
-        if let Some(claimed) = self.first_free(pools)? {
-            return Ok(claimed);
-        }
         let refusal = match self.conf.cluster {
-            Some(_) => match self.claim_of_new_block(pools) {
-                Err(error) => Some(error),
+            Some(_) => match self.claim_of_cluster(pools) {
+                Err(error) => error,
                 claimed => return claimed,
             },
-            None => None,
+            None => match self.first_free(pools)? {
+                Some(claimed) => return Ok(claimed),
+                None => self.pools_full(pools),
+            },
         };
         if reclaim::from_pools(self.node, self.store, pools)? > 0
             && let Some(claimed) = self.first_free(pools)?
         {
             return Ok(claimed);
         }
-        Err(refusal.unwrap_or_else(|| self.pools_full(pools)))
+        Err(refusal)
+    }
+
+    /// Claims an address of the blocks of the node. If those of the first pool have none, the node gets a block of the first pool
+    /// that has one in the cluster. If it gets none at present, addresses of its blocks of the other pools are used, too.
+    fn claim_of_cluster(&mut self, pools: &[&Pool]) -> Result<ClaimedAddress, Error> {
+        if let Some(claimed) = self.first_free(pools.get(..1).unwrap_or_default())? {
+            return Ok(claimed);
+        }
+        match self.claim_of_new_block(pools) {
+            Err(error) => self.first_free(pools)?.ok_or(error),
+            claimed => claimed,
+        }
     }
 
     /// Claims an address of a block that the node gets for it. Other ADDs take addresses of it, too, so it may need several.
@@ -141,7 +153,7 @@ impl AddressAllocation<'_> {
         for attempt in 0..BLOCK_ATTEMPTS {
             thread::sleep(BLOCK_RETRY_DELAY * attempt);
             if let Some(cluster) = &self.conf.cluster {
-                cluster.request(self.node, pools, None)?;
+                cluster.request_block_of(self.node, pools)?;
             }
             if let Some(claimed) = self.first_free(pools)? {
                 return Ok(claimed);
@@ -205,7 +217,7 @@ impl AddressAllocation<'_> {
         let pool = match &self.conf.cluster {
             Some(cluster) => {
                 if !self.store.blocks()?.iter().any(|block| block.contains(address)) {
-                    cluster.request(self.node, &[pool], Some(address))?;
+                    cluster.request_block_with(self.node, address)?;
                 }
                 on_node = pool.in_blocks(&self.store.blocks()?);
                 &on_node
@@ -245,22 +257,23 @@ fn result(claims: &[ClaimedAddress], conf: &IpamConf) -> Result<AddResult, Error
             );
             return Err(cni::Error::config(msg).with_details("DEL the attachment, then ADD it again").into());
         };
-        add_address(&mut result, pool, claim.address, conf.clean_gateway)?;
+        add_address(&mut result, pool, claim.address, conf)?;
     }
     Ok(result)
 }
 
-fn add_address(result: &mut AddResult, pool: &Pool, address: IpAddr, clean: bool) -> Result<(), Error> {
+fn add_address(result: &mut AddResult, pool: &Pool, address: IpAddr, conf: &IpamConf) -> Result<(), Error> {
     let wrong = |e: ipnetwork::IpNetworkError| cni::Error::config(format!("pool {}: {e}", pool.name));
     let address = IpNetwork::new(address, pool.subnet.prefix()).map_err(wrong)?;
     result.ips.push(IpConfig { address, gateway: pool.gateway, interface: None });
     // A pod can have several addresses of one pool.
-    for route in pool.routes.iter().map(|route| ResultRoute::new(route.dst, Some(route.gw))) {
+    let routes = pool.routes.iter().chain(conf.pod_routes(pool));
+    for route in routes.map(|route| ResultRoute::new(route.dst, Some(route.gw))) {
         if !result.routes.contains(&route) {
             result.routes.push(route);
         }
     }
-    if let Some(gateway) = pool.gateway.filter(|_| !clean) {
+    if let Some(gateway) = pool.gateway.filter(|_| !conf.clean_gateway()) {
         // Only one default route of each family: the first gateway is used.
         let everywhere =
             if gateway.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };

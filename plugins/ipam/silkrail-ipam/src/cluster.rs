@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use ipam::{BlockRequestError, LocalStore, Pool, request_block};
+use ipam::{AgentRequest, AgentRequestError, LocalStore, Pool};
 use plugin_runtime::{Error, Node};
 
 use crate::error::IpamError;
@@ -30,6 +30,11 @@ impl ClusterPools {
     /// Returns the directory of the pools.
     pub(crate) fn pools_dir(&self) -> PathBuf {
         self.directory.join("pools")
+    }
+
+    /// Returns the directory of the pods, which exists if the agent watches them.
+    pub(crate) fn pods_dir(&self) -> PathBuf {
+        self.directory.join("pods")
     }
 
     /// Checks that the daemon has written the pools since the node was booted.
@@ -60,21 +65,48 @@ impl ClusterPools {
         Ok(pools.filter(|pool| !pool.ranges.is_empty()).collect())
     }
 
-    /// Returns when the node has a block with a free address of one of these pools, or with this address.
+    /// Returns when the node has a block with a free address of one of these pools.
     ///
     /// # Errors
     /// If it does not get one.
-    pub(crate) fn request(&self, node: &Node, pools: &[&Pool], address: Option<IpAddr>) -> Result<(), Error> {
+    pub(crate) fn request_block_of(&self, node: &Node, pools: &[&Pool]) -> Result<(), Error> {
         let names: Vec<_> = pools.iter().map(|pool| pool.name.as_str()).collect();
+        self.request_block(node, AgentRequest::BlockOf(&names))
+    }
+
+    /// Returns when the node has the block with this address.
+    ///
+    /// # Errors
+    /// If it does not get it.
+    pub(crate) fn request_block_with(&self, node: &Node, address: IpAddr) -> Result<(), Error> {
+        self.request_block(node, AgentRequest::BlockWith(address))
+    }
+
+    /// Returns when there is a file of the pod with this UID.
+    ///
+    /// # Errors
+    /// If there is none in time.
+    pub(crate) fn request_pod(&self, node: &Node, uid: &str, timeout: Duration) -> Result<(), Error> {
+        let deadline = node.budget.until("the pod", timeout);
+        let sent = AgentRequest::Pod(uid).send(&self.socket(), deadline.at());
+        Ok(sent
+            .map_err(|error| IpamError::UnknownPod(format!("the pools of the pod are not known: {error}")))?)
+    }
+
+    fn request_block(&self, node: &Node, request: AgentRequest<'_>) -> Result<(), Error> {
         let deadline = node.budget.until("a block of addresses", BLOCK_TIMEOUT);
-        request_block(&self.directory.join("socket"), &names, address, deadline.at()).map_err(|error| {
+        request.send(&self.socket(), deadline.at()).map_err(|error| {
             match error {
-                BlockRequestError::Refused(problem) => IpamError::NoBlock(problem),
-                BlockRequestError::Unavailable(_) | BlockRequestError::Socket { .. } => {
+                AgentRequestError::Refused(problem) => IpamError::NoBlock(problem),
+                AgentRequestError::Unavailable(_) | AgentRequestError::Socket { .. } => {
                     IpamError::BlockUnavailable(format!("no free address on this node: {error}"))
                 }
             }
             .into()
         })
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.join("socket")
     }
 }

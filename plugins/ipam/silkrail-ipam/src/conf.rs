@@ -2,13 +2,15 @@
 
 use std::{cell::OnceCell, fs, path::PathBuf};
 
-use cni::{CallContext, ConfObject, Error as CniError};
-use ipam::{PodNamespace, Pool, PoolQuery, PoolSelection, Pools};
-use plugin_runtime::{Error, conf};
+use cni::{AddRequest, CallContext, ConfObject, Error as CniError};
+use ipam::{
+    ListedPools, PodNamespace, PodPools, Pool, PoolListSource, PoolQuery, PoolRoute, PoolSelection, Pools,
+};
+use plugin_runtime::{Error, Node, conf};
 use serde_json::Value;
 use state::StateDir;
 
-use crate::{agent_socket, cluster::ClusterPools, error::IpamError};
+use crate::{agent_socket, cluster::ClusterPools, error::IpamError, pod_pools};
 
 /// The name of the plugin, the `type` of the `ipam` object.
 pub(crate) const NAME: &str = "silkrail-ipam";
@@ -25,22 +27,41 @@ pub(crate) struct IpamConf {
     pools: Pools,
     /// All pools of the files, read on demand.
     whole: OnceCell<Pools>,
-    pub(crate) clean_gateway: bool,
     /// Whether STATUS fails if all pools of a family are full.
     pub(crate) status_fails_when_full: bool,
-    ipv4: Vec<String>,
-    ipv6: Vec<String>,
+    listed: ListedPools,
+    list_source: PoolListSource,
+    /// What is known about the pod from its Kubernetes objects.
+    pod: Option<PodPools>,
     node: String,
     /// The network's name as in a pool's `multusName`: `namespace/name` with `multusNamespace`, else `name`.
     network: String,
 }
 
 impl IpamConf {
-    /// Parses the configuration and reads its pools. With `keep`, writes an index of the directory for later calls.
+    /// Parses the configuration of an ADD and reads the pools that its pod can use. Writes an index of the directory for later calls.
+    ///
+    /// # Errors
+    /// The key of an invalid value; a pool or an annotation of the pod that is not valid; if the pod is not known yet.
+    pub(crate) fn of_pod(node: &Node, request: &AddRequest<'_>) -> Result<Self, Error> {
+        let pod = |cluster: &ClusterPools| pod_pools::read(cluster, node, &request.common);
+        Self::read(&request.common, request.attachment.ifname.as_str(), pod, true)
+    }
+
+    /// Parses the configuration and reads the pools that it lists.
     ///
     /// # Errors
     /// The key of an invalid value; a pool that is not valid.
-    pub(crate) fn of(common: &CallContext<'_>, keep: bool) -> Result<Self, Error> {
+    pub(crate) fn of_network(common: &CallContext<'_>) -> Result<Self, Error> {
+        Self::read(common, "", |_| Ok(None), false)
+    }
+
+    fn read(
+        common: &CallContext<'_>,
+        ifname: &str,
+        pod: impl FnOnce(&ClusterPools) -> Result<Option<PodPools>, Error>,
+        keep: bool,
+    ) -> Result<Self, Error> {
         let fields = common.conf.fields();
         let Some(ipam) = fields.object("ipam")? else {
             return Err(CniError::config("ipam: expected an object with the pools to use, found none").into());
@@ -49,27 +70,43 @@ impl IpamConf {
             return Err(IpamError::MatchMasterSubnet.into());
         }
         agent_socket::path(common)?;
-        let listed = [ipam.texts("default_ipv4_ippool")?, ipam.texts("default_ipv6_ippool")?];
+        let of_network = ListedPools {
+            ipv4: ipam.texts("default_ipv4_ippool")?,
+            ipv6: ipam.texts("default_ipv6_ippool")?,
+            clean_gateway: ipam.flag("clean_gateway")?.unwrap_or(false),
+        };
         let state = conf::state_dir(common)?;
         let cluster = cluster(&ipam, &state)?;
         let source = PoolSource::of(&ipam, cluster.as_ref())?;
+        let pod = cluster.as_ref().map_or(Ok(None), pod)?;
+        let (list_source, listed) = pod_pools::listed(pod.as_ref(), ifname, of_network)?;
         let pools = source.candidate_pools(&listed, &state, keep)?;
-        let [ipv4, ipv6] = listed;
         Ok(Self {
             source,
             cluster,
             pools,
             whole: OnceCell::new(),
-            clean_gateway: ipam.flag("clean_gateway")?.unwrap_or(false),
             status_fails_when_full: ipam.flag("statusFailsWhenFull")?.unwrap_or(false),
-            ipv4,
-            ipv6,
+            listed,
+            list_source,
+            pod,
             node: node_name(&ipam)?,
             network: match ipam.text("multusNamespace")? {
                 Some(namespace) => format!("{namespace}/{}", common.conf.name),
                 None => common.conf.name.clone(),
             },
         })
+    }
+
+    /// Whether the interface gets no default route.
+    pub(crate) fn clean_gateway(&self) -> bool {
+        self.listed.clean_gateway
+    }
+
+    /// Returns the routes of the pod over gateways of the pool's subnet.
+    pub(crate) fn pod_routes<'a>(&'a self, pool: &Pool) -> impl Iterator<Item = &'a PoolRoute> {
+        let subnet = pool.subnet;
+        self.pod.iter().flat_map(move |pod| pod.routes_in(subnet))
     }
 
     /// Returns the pools that an attachment can use, in the order in which they are tried.
@@ -135,11 +172,13 @@ impl IpamConf {
     ) -> Result<PoolSelection<'p>, Error> {
         Ok(pools.select(&ipam::PoolRequest {
             ifname,
-            default_ipv4_ippool: &self.ipv4,
-            default_ipv6_ippool: &self.ipv6,
+            ipv4: &self.listed.ipv4,
+            ipv6: &self.listed.ipv6,
+            source: self.list_source,
             host_name: &self.node,
             pod_namespace,
             network: Some(&self.network),
+            selected_by: self.pod.as_ref().map(|pod| &pod.selected_by),
         })?)
     }
 }
@@ -174,7 +213,7 @@ impl PoolSource {
     /// Reads the pools that the two lists can refer to.
     fn candidate_pools(
         &self,
-        [ipv4, ipv6]: &[Vec<String>; 2],
+        ListedPools { ipv4, ipv6, .. }: &ListedPools,
         state: &StateDir,
         keep: bool,
     ) -> Result<Pools, Error> {

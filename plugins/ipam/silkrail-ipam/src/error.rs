@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use identifiers::Attachment;
+use ipam::PodPoolsError;
 use plugin_runtime::{Condition, PluginError};
 
 /// An address cannot be allocated, or is not claimed by the attachment.
@@ -26,6 +27,20 @@ pub(crate) enum IpamError {
     /// The node cannot get a block with a free address at present.
     #[error("{0}")]
     BlockUnavailable(String),
+    /// The annotations of the pod cannot be followed.
+    #[error(transparent)]
+    PodPools(#[from] PodPoolsError),
+    /// The file with what is known about the pod cannot be used.
+    #[error("{0}")]
+    PodFile(String),
+    /// The pod is not known on this node yet.
+    #[error("{0}")]
+    UnknownPod(String),
+    /// The runtime does not pass the pod's UID.
+    #[error(
+        "CNI_ARGS: {0}; `silkraild ipam` has the option --kubelet-kubeconfig, so the pools of a pod depend on its annotations"
+    )]
+    NoPodUid(String),
     /// Spiderpool's agent has not assigned an address.
     #[error("{0}")]
     Agent(String),
@@ -63,10 +78,16 @@ impl PluginError for IpamError {
     fn condition(&self) -> Condition {
         match self {
             Self::MatchMasterSubnet => Condition::UnsupportedField,
-            Self::WrongArgument(_) | Self::NoPod(_) => Condition::InvalidEnvironment,
-            Self::Refused(_) | Self::Full(_) | Self::NoBlock(_) | Self::Agent(_) => Condition::NoAddress,
+            Self::WrongArgument(_) | Self::NoPod(_) | Self::NoPodUid(_) => Condition::InvalidEnvironment,
+            Self::Refused(_) | Self::Full(_) | Self::NoBlock(_) | Self::Agent(_) | Self::PodPools(_) => {
+                Condition::NoAddress
+            }
             Self::UnknownStore(_) | Self::PoolsOfCluster(_) => Condition::InvalidConfig,
-            Self::Left(_) | Self::BlockUnavailable(_) | Self::AgentUnavailable(_) => Condition::TryAgain,
+            Self::Left(_)
+            | Self::BlockUnavailable(_)
+            | Self::PodFile(_)
+            | Self::UnknownPod(_)
+            | Self::AgentUnavailable(_) => Condition::TryAgain,
             Self::NoAttachment(_) | Self::NotOwner { .. } | Self::NotClaimed { .. } => Condition::Changed,
         }
     }

@@ -12,6 +12,7 @@ mod cluster;
 mod conf;
 mod error;
 mod pod_interface_note;
+mod pod_pools;
 mod pool_full;
 mod reclaim;
 mod requested;

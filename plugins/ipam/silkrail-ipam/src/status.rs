@@ -14,7 +14,7 @@ use crate::conf::IpamConf;
 /// # Errors
 /// If a pool is invalid or no pool can be used; with `statusFailsWhenFull`, if all pools of a family are full.
 pub(crate) fn status(node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {
-    let conf = IpamConf::of(&request.common, false)?;
+    let conf = IpamConf::of_network(&request.common)?;
     let selection = conf.select_for_any_pod()?;
     // Without a store, no address is claimed.
     let Some(store) = LocalStore::open_existing(node.state.root(), journal::boot_id()?)? else {

@@ -81,13 +81,13 @@ fn problems(found: &NodeAddresses, state: &StateDir) -> Result<Vec<Problem>, Com
         match row.owner.parse::<Attachment>() {
             Ok(attachment) if row.is_attachment => {
                 if !with_journal.contains(&attachment) {
-                    add("its attachment has no journal", "if its pod is gone: silkrail gc");
+                    add(
+                        "its attachment has no journal",
+                        "if its pod is gone: silkrail gc, or silkrail ipam free",
+                    );
                 }
             }
-            _ => add(
-                "its owner is not an attachment",
-                "remove the link of that name below the state directory",
-            ),
+            _ => add("its owner is not an attachment", "silkrail ipam free"),
         }
         if found.withdrawn.iter().any(|block| block.contains(row.address)) {
             add(

@@ -51,6 +51,8 @@ pub(super) struct AddressRow {
     pub(super) namespace: Option<String>,
     /// The name of the pod.
     pub(super) pod: Option<String>,
+    /// The UID of the pod.
+    pub(super) pod_uid: Option<String>,
     /// The network.
     pub(super) network: Option<String>,
     /// The block of the cluster that contains the address.
@@ -60,9 +62,7 @@ pub(super) struct AddressRow {
 impl NodeAddresses {
     /// Reads the store; nothing if no address was assigned since boot.
     pub(super) fn read(root: &Path, state: &Path) -> Result<Self, CommandError> {
-        let boot_id = bootid::below(root)
-            .map_err(|source| CommandError::Input { path: root.join(bootid::FILE), source })?;
-        let Some(store) = LocalStore::open_existing(state, &boot_id)? else { return Ok(Self::default()) };
+        let Some(store) = store(root, state)? else { return Ok(Self::default()) };
         let (blocks, withdrawn) = (store.blocks()?, store.withdrawn()?);
         let pods = PodMap::below(state);
         let row = |claim: ipam::AddressClaim| {
@@ -77,6 +77,7 @@ impl NodeAddresses {
                 is_attachment: matches!(claim.owner, ClaimOwner::Attachment(_)),
                 owner: claim.owner.to_string(),
                 namespace: pod.as_ref().map(|pod| pod.namespace.clone()),
+                pod_uid: pod.as_ref().and_then(|pod| pod.uid.clone()),
                 pod: pod.map(|pod| pod.name),
                 network: entry.map(|entry| entry.network.name),
                 block: block.map(|block| block.cidr()),
@@ -85,4 +86,11 @@ impl NodeAddresses {
         let addresses = store.claims()?.into_iter().map(row).collect();
         Ok(Self { addresses, pools: store.usage()?, blocks, withdrawn })
     }
+}
+
+/// Opens the store of this boot; `None` if no address was assigned since.
+pub(super) fn store(root: &Path, state: &Path) -> Result<Option<LocalStore>, CommandError> {
+    let boot_id = bootid::below(root)
+        .map_err(|source| CommandError::Input { path: root.join(bootid::FILE), source })?;
+    Ok(LocalStore::open_existing(state, &boot_id)?)
 }

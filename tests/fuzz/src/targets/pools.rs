@@ -45,11 +45,12 @@ fn assert_pools(pools: &Pools) {
     for (ipv4, ipv6) in [(names.as_slice(), [].as_slice()), (&[], &names), (&[], &[])] {
         let request = PoolRequest {
             ifname: "net1",
-            default_ipv4_ippool: ipv4,
-            default_ipv6_ippool: ipv6,
+            ipv4,
+            ipv6,
             host_name: "node",
             pod_namespace: ipam::PodNamespace::Of("ai"),
             network: Some("rail0"),
+            ..PoolRequest::default()
         };
         match pools.select(&request) {
             Ok(selection) => {

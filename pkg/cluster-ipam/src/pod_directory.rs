@@ -1,0 +1,189 @@
+//! The directory from which plugins read what the objects of a pod say about its pools: a file for each pod of the node.
+
+use std::{collections::BTreeMap, fs, io, path::PathBuf};
+
+use ipam::PodPools;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::{ResourceExt, core::PartialObjectMeta};
+
+use crate::{
+    pod_annotations::{self, Annotations, InvalidAnnotation},
+    pool_selectors::PoolSelectors,
+};
+
+/// The annotation of a static pod's object with the UID that the kubelet passes to plugins.
+const STATIC_UID: &str = "kubernetes.io/config.mirror";
+/// The maximum length of a UID.
+const MAX_UID: usize = 128;
+
+/// The directory, and what is in it.
+#[derive(Debug)]
+pub(crate) struct PodDirectory {
+    path: PathBuf,
+    /// The contents of the files by their names; `None` until the directory was read.
+    written: Option<BTreeMap<String, String>>,
+}
+
+impl PodDirectory {
+    /// Creates the directory. From then on, plugins wait for the file of their pod.
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub(crate) fn create(path: PathBuf) -> Result<Self, statefile::Error> {
+        statefile::make_dir(&path, 0o700)?;
+        Ok(Self { path, written: None })
+    }
+
+    /// Removes the directory. From then on, plugins ignore annotations.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub(crate) fn remove(path: PathBuf) -> Result<(), statefile::Error> {
+        match fs::remove_dir_all(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(statefile::Error::Io { operation: "remove", path, source })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the directory have the files of these pods only. Each is replaced atomically.
+    ///
+    /// # Errors
+    /// With the path.
+    pub(crate) fn write<'a>(
+        &mut self,
+        pods: impl IntoIterator<Item = &'a PartialObjectMeta<Pod>>,
+        namespaces: &BTreeMap<String, &PartialObjectMeta<Namespace>>,
+        selectors: &PoolSelectors,
+    ) -> Result<(), statefile::Error> {
+        let mut wanted = BTreeMap::new();
+        for pod in pods {
+            // A namespace that is not known yet was just created. Its pods wait.
+            let namespace = pod.namespace().unwrap_or_default();
+            let Some(namespace) = namespaces.get(&namespace) else { continue };
+            let content = pools_of(pod, namespace, selectors).to_json().to_string();
+            let uids = [pod.uid(), pod.annotations().get(STATIC_UID).cloned()];
+            let names = uids.into_iter().flatten().filter_map(|uid| file_name(&uid));
+            wanted.extend(names.map(|name| (name, content.clone())));
+        }
+        let mut written = match self.written.take() {
+            Some(written) => written,
+            None => self.read()?,
+        };
+        for (name, content) in &wanted {
+            if written.get(name) != Some(content) {
+                statefile::replace(&self.path.join(name), 0o600, content.as_bytes())?;
+            }
+        }
+        written.retain(|name, _| !wanted.contains_key(name));
+        for name in written.keys() {
+            statefile::remove(&self.path.join(name))?;
+        }
+        self.written = Some(wanted);
+        Ok(())
+    }
+
+    /// Whether there is a file of the pod with this UID.
+    pub(crate) fn has(&self, uid: &str) -> bool {
+        let written = self.written.as_ref();
+        file_name(uid).is_some_and(|name| written.is_some_and(|written| written.contains_key(&name)))
+    }
+
+    fn read(&self) -> Result<BTreeMap<String, String>, statefile::Error> {
+        let failed = |source| statefile::Error::Io { operation: "list", path: self.path.clone(), source };
+        let entries = fs::read_dir(&self.path).map_err(failed)?;
+        let content = |entry: fs::DirEntry| {
+            (
+                entry.file_name().to_string_lossy().into_owned(),
+                fs::read_to_string(entry.path()).unwrap_or_default(),
+            )
+        };
+        Ok(entries.filter_map(io::Result::ok).map(content).collect())
+    }
+}
+
+fn file_name(uid: &str) -> Option<String> {
+    let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    let is_uid = !uid.is_empty() && uid.len() <= MAX_UID && uid.bytes().all(is_safe);
+    is_uid.then(|| format!("{uid}.json"))
+}
+
+fn pools_of(
+    pod: &PartialObjectMeta<Pod>,
+    namespace: &PartialObjectMeta<Namespace>,
+    selectors: &PoolSelectors,
+) -> PodPools {
+    let mut pools = PodPools {
+        pod: format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any()),
+        selected_by: selectors.selecting(pod.labels(), namespace.labels()),
+        ..PodPools::default()
+    };
+    if let Err(error) = annotate(&mut pools, pod.annotations(), namespace.annotations()) {
+        pools.problem = Some(error.to_string());
+    }
+    pools
+}
+
+fn annotate(
+    pools: &mut PodPools,
+    pod: &Annotations,
+    namespace: &Annotations,
+) -> Result<(), InvalidAnnotation> {
+    pools.lists = pod_annotations::pool_lists(pod, namespace)?;
+    pools.routes = pod_annotations::routes(pod)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(uid: &str, annotations: Value) -> PartialObjectMeta<Pod> {
+        let metadata = json!({"uid": uid, "namespace": "ai", "name": "web-0", "annotations": annotations});
+        serde_json::from_value(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})).unwrap()
+    }
+
+    fn files(path: &std::path::Path) -> BTreeMap<String, PodPools> {
+        let entries = fs::read_dir(path).unwrap().map(Result::unwrap);
+        let read = |entry: fs::DirEntry| {
+            let value = serde_json::from_slice(&fs::read(entry.path()).unwrap()).unwrap();
+            (entry.file_name().into_string().unwrap(), PodPools::from_json(&value).unwrap())
+        };
+        entries.map(read).collect()
+    }
+
+    #[test]
+    fn the_directory_has_the_pods_of_the_node_only() {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path().join("pods");
+        let namespace: PartialObjectMeta<Namespace> = serde_json::from_value(
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ai"}}),
+        )
+        .unwrap();
+        let namespaces = BTreeMap::from([("ai".to_owned(), &namespace)]);
+        let write = |directory: &mut PodDirectory, pods: &[PartialObjectMeta<Pod>]| {
+            directory.write(pods, &namespaces, &PoolSelectors::default()).unwrap();
+        };
+        let mut directory = PodDirectory::create(path.clone()).unwrap();
+        let wrong = pod("u-2", json!({"ipam.spidernet.io/ippool": "x"}));
+        let mirror = pod("u-3", json!({STATIC_UID: "hash3"}));
+        write(&mut directory, &[pod("u-1", Value::Null), wrong, mirror, pod("../u", Value::Null)]);
+        let found = files(&path);
+        assert_eq!(found.keys().collect::<Vec<_>>(), ["hash3.json", "u-1.json", "u-2.json", "u-3.json"]);
+        assert_eq!(found["u-1.json"], PodPools { pod: "ai/web-0".to_owned(), ..PodPools::default() });
+        assert!(found["u-2.json"].problem.as_ref().unwrap().contains("ipam.spidernet.io/ippool of the pod"));
+        assert!(directory.has("u-1") && directory.has("hash3") && !directory.has("u-9"));
+        // Another agent continues with the files of the first.
+        let mut other = PodDirectory::create(path.clone()).unwrap();
+        assert!(!other.has("u-1"), "it may have changed meanwhile");
+        write(&mut other, &[pod("u-1", json!({"ipam.spidernet.io/ippool": "{\"ipv4\":[\"a\"]}"}))]);
+        assert_eq!(files(&path).keys().collect::<Vec<_>>(), ["u-1.json"]);
+        assert_ne!(files(&path)["u-1.json"], found["u-1.json"]);
+        PodDirectory::remove(path.clone()).unwrap();
+        PodDirectory::remove(path.clone()).unwrap();
+        assert!(!path.exists());
+    }
+}

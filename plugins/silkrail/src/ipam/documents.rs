@@ -1,0 +1,45 @@
+//! Kubernetes objects in files.
+
+use std::{
+    fs,
+    io::{self, Read},
+    path::Path,
+};
+
+use serde_json::Value;
+
+use crate::exit::CommandError;
+
+/// Returns the text of a file, or of the standard input for `-`.
+pub(super) fn text(path: &Path) -> Result<String, CommandError> {
+    let text = if path == Path::new("-") {
+        let mut text = String::new();
+        io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        fs::read_to_string(path)
+    };
+    text.map_err(|source| CommandError::Input { path: path.to_owned(), source })
+}
+
+/// Returns the objects of a kind in a file with YAML or JSON, also those of lists.
+pub(super) fn objects(path: &Path, kind: &str) -> Result<Vec<Value>, CommandError> {
+    let invalid = |what: String| CommandError::Network { path: path.to_owned(), what };
+    // JSON is YAML, but the parser of JSON has no limit for the number of values.
+    let text = text(path)?;
+    let documents = match serde_json::from_str(&text) {
+        Ok(value) => vec![value],
+        Err(_) => yaml::documents(&text).map_err(|error| invalid(error.to_string()))?,
+    };
+    let mut objects = Vec::new();
+    for document in documents {
+        match document.get("items").and_then(Value::as_array) {
+            Some(items) => objects.extend(items.iter().cloned()),
+            None => objects.push(document),
+        }
+    }
+    objects.retain(|object| object["kind"] == kind);
+    match objects.is_empty() {
+        true => Err(invalid(format!("there is no {kind}"))),
+        false => Ok(objects),
+    }
+}

@@ -1,0 +1,170 @@
+//! `silkrail ipam free`: releases addresses that nobody will release.
+
+use std::{collections::HashSet, io::Write, net::IpAddr, path::Path};
+
+use ::ipam::{ClaimOwner, LocalStore, ReleaseOutcome};
+use identifiers::Attachment;
+use podmap::PodMap;
+use serde::Serialize;
+use state::{StateDir, journals};
+
+use super::node_addresses::{self, StoreArgs};
+use crate::{
+    exit::{CommandError, CommandExit},
+    json, table,
+};
+
+/// Release addresses whose owner has no journal, so that no DEL will release them
+///
+/// An address of an attachment that has a journal or an entry in the pod map is refused: delete its pod, or run `silkrail gc` if
+/// the pod is gone. Nothing is changed without --yes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct FreeArgs {
+    /// Addresses
+    #[arg(required = true, value_name = "ADDRESS")]
+    addresses: Vec<IpAddr>,
+    /// Also release addresses of attachments that have a journal or a pod map entry: if the pod runs, its address will be assigned
+    /// twice
+    #[arg(long)]
+    force: bool,
+    /// Release them
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  silkrail ipam fsck               which addresses nobody will release
+  silkrail ipam free 10.16.1.7     what would be done
+  silkrail ipam free 10.16.1.7 --yes
+
+Exit status:
+  0   done, nothing to do, or a dry run
+  1   an error
+  2   wrong usage
+  3   an address is refused";
+
+/// What happens with an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+enum FreeResult {
+    /// It is not claimed.
+    Free,
+    /// It would be released.
+    WouldRelease,
+    Released,
+    /// It is in use.
+    Refused,
+    /// It has another owner meanwhile.
+    Changed,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FreeRow {
+    address: IpAddr,
+    owner: Option<String>,
+    result: FreeResult,
+    reason: &'static str,
+}
+
+impl FreeArgs {
+    pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
+        let store = node_addresses::store(root, &self.store.state_dir)?;
+        let users = AttachmentUsers::read(&self.store.state_dir)?;
+        let row = |address: &IpAddr| self.free(*address, store.as_ref(), &users);
+        let rows = self.addresses.iter().map(row).collect::<Result<Vec<_>, CommandError>>()?;
+        if self.store.json {
+            json::print(&rows, out)?;
+        } else {
+            print(&rows, out)?;
+        }
+        let is_refused = |row: &FreeRow| matches!(row.result, FreeResult::Refused | FreeResult::Changed);
+        Ok(if rows.iter().any(is_refused) { CommandExit::Refused } else { CommandExit::Done })
+    }
+
+    fn free(
+        &self,
+        address: IpAddr,
+        store: Option<&LocalStore>,
+        users: &AttachmentUsers,
+    ) -> Result<FreeRow, CommandError> {
+        let row = |owner: Option<&ClaimOwner>, result, reason| FreeRow {
+            address,
+            owner: owner.map(ToString::to_string),
+            result,
+            reason,
+        };
+        let owner = match store {
+            Some(store) => store.owner(address)?.map(|owner| (store, owner)),
+            None => None,
+        };
+        let Some((store, owner)) = owner else { return Ok(row(None, FreeResult::Free, "it is not claimed")) };
+        let use_of = match &owner {
+            ClaimOwner::Attachment(attachment) => users.use_of(attachment),
+            ClaimOwner::Unknown(_) => None,
+        };
+        if let Some(use_of) = use_of.filter(|_| !self.force) {
+            return Ok(row(Some(&owner), FreeResult::Refused, use_of));
+        }
+        if !self.yes {
+            return Ok(row(Some(&owner), FreeResult::WouldRelease, "with --yes"));
+        }
+        let (result, reason) = match store.release_claim(address, &owner)? {
+            ReleaseOutcome::Released => (FreeResult::Released, ""),
+            ReleaseOutcome::Absent => (FreeResult::Free, "it was released meanwhile"),
+            ReleaseOutcome::NotOurs(_) | ReleaseOutcome::Kept => {
+                (FreeResult::Changed, "it has another owner meanwhile")
+            }
+        };
+        Ok(row(Some(&owner), result, reason))
+    }
+}
+
+/// The attachments that are not lost.
+struct AttachmentUsers {
+    with_journal: HashSet<Attachment>,
+    pods: PodMap,
+}
+
+impl AttachmentUsers {
+    fn read(state: &Path) -> Result<Self, CommandError> {
+        let journals = journals::list(&StateDir::at(state))?;
+        let with_journal = journals.into_iter().map(|journal| journal.attachment).collect();
+        Ok(Self { with_journal, pods: PodMap::below(state) })
+    }
+
+    /// Returns why the addresses of an attachment must not be released.
+    fn use_of(&self, attachment: &Attachment) -> Option<&'static str> {
+        if self.with_journal.contains(attachment) {
+            return Some("its attachment has a journal: delete the pod, or run silkrail gc if it is gone");
+        }
+        // An entry that cannot be read may be of a running pod.
+        let is_mapped = !matches!(self.pods.read(attachment), Ok(None));
+        is_mapped
+            .then_some("its attachment is in the pod map: delete the pod, or run silkrail gc if it is gone")
+    }
+}
+
+fn print(rows: &[FreeRow], out: &mut dyn Write) -> Result<(), CommandError> {
+    let cells = |row: &FreeRow| {
+        let result = match row.result {
+            FreeResult::Free => "free",
+            FreeResult::WouldRelease => "would be released",
+            FreeResult::Released => "released",
+            FreeResult::Refused => "refused",
+            FreeResult::Changed => "changed",
+        };
+        [
+            row.address.to_string(),
+            row.owner.clone().unwrap_or_default(),
+            result.to_owned(),
+            row.reason.to_owned(),
+        ]
+    };
+    table::print(out, ["ADDRESS", "OWNER", "RESULT", "REASON"], &rows.iter().map(cells).collect::<Vec<_>>())?;
+    Ok(())
+}
