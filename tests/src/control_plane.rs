@@ -216,9 +216,41 @@ impl ControlPlane {
 
     /// Runs the controller with these options and the rights that `conf/silkraild-ipam` gives it.
     pub fn start_controller(&mut self, options: &[&str]) {
-        let log = File::options().create(true).append(true).open(self.path("controller.log")).unwrap();
+        self.start_program("controller", "ipam-controller", options);
+    }
+
+    /// Applies `conf/silkraild-networks` and the definition of Multus's networks, and runs the controller of networks.
+    ///
+    /// # Panics
+    /// If the API server refuses them.
+    pub fn start_networks(&mut self, options: &[&str]) {
+        for file in ["spidermultusconfigs", "rbac"] {
+            self.kubectl(&["apply", "--filename", &format!("conf/silkraild-networks/{file}.yaml")]);
+        }
+        self.apply(&json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "network-attachment-definitions.k8s.cni.cncf.io"},
+            "spec": {
+                "group": "k8s.cni.cncf.io", "scope": "Namespaced",
+                "names": {
+                    "kind": "NetworkAttachmentDefinition", "plural": "network-attachment-definitions",
+                    "singular": "network-attachment-definition",
+                },
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                    "type": "object",
+                    "properties": {"spec": {"type": "object", "properties": {"config": {"type": "string"}}}},
+                }}}],
+            },
+        }));
+        self.kubectl(&["wait", "--for=condition=Established", "crds", "--all"]);
+        self.start_program("networks", "networks", options);
+    }
+
+    fn start_program(&mut self, user: &str, command: &str, options: &[&str]) {
+        let log =
+            File::options().create(true).append(true).open(self.path(user).with_extension("log")).unwrap();
         let mut controller = Command::new(daemon::executable());
-        controller.arg("ipam-controller").args(options).env("KUBECONFIG", self.path("controller"));
+        controller.arg(command).args(options).env("KUBECONFIG", self.path(user));
         controller.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         self.controller = Some(controller.spawn().unwrap());
     }
@@ -301,7 +333,8 @@ impl ControlPlane {
         openssl(&["rsa", "-in", "accounts.key", "-pubout", "-out", "accounts.pub"]);
         let account = "system:serviceaccount:silkrail:silkraild-ipam";
         let mut tokens = format!(
-            "admin-token,admin,1,\"system:masters\"\nagent-token,{account},2\ncontroller-token,{account}-controller,3\n"
+            "admin-token,admin,1,\"system:masters\"\nagent-token,{account},2\ncontroller-token,{account}-controller,3\n\
+             networks-token,system:serviceaccount:silkrail:silkraild-networks,4\n"
         );
         for node in KUBELETS {
             tokens += &format!("kubelet-{node}-token,system:node:{node},{node},\"system:nodes\"\n");
@@ -316,7 +349,7 @@ impl ControlPlane {
             ],
         });
         fs::write(keys.join("audit.yaml"), audited.to_string()).unwrap();
-        for user in ["admin", "agent", "controller"] {
+        for user in ["admin", "agent", "controller", "networks"] {
             self.write_kubeconfig(&self.path(user), user, self.api_port);
         }
         for node in KUBELETS {

@@ -57,6 +57,7 @@ fn the_files_that_a_kustomization_names_exist() {
         ("silkraild", "Kustomization", "v1beta1"),
         ("silkraild-ipam", "Component", "v1alpha1"),
         ("silkraild-ipam-pods", "Component", "v1alpha1"),
+        ("silkraild-networks", "Component", "v1alpha1"),
         ("silkraild-tls", "Component", "v1alpha1"),
         ("silkraild-owners", "Component", "v1alpha1"),
         ("silkraild-token-review", "Component", "v1alpha1"),
@@ -98,13 +99,15 @@ fn the_patch_is_for_the_daemon_set_and_every_image_can_be_set() {
 #[test]
 fn the_programs_of_cluster_pools_are_those_of_the_image() {
     let gc = gc();
-    for (file, kind, program) in
-        [("daemonset", "DaemonSet", "ipam"), ("controller", "Deployment", "ipam-controller")]
-    {
-        let object = conf::object(&format!("silkraild-ipam/{file}.yaml"), kind);
+    for (file, kind, command) in [
+        ("silkraild-ipam/daemonset", "DaemonSet", &["/silkraild", "ipam"][..]),
+        ("silkraild-ipam/controller", "Deployment", &["/silkraild", "ipam-controller"]),
+        ("silkraild-networks/deployment", "Deployment", &["/silkraild", "networks", "--pools=cluster"]),
+    ] {
+        let object = conf::object(&format!("{file}.yaml"), kind);
         let pod = &object["spec"]["template"]["spec"];
         let container = &pod["containers"][0];
-        assert_eq!(container["command"], json!(["/silkraild", program]));
+        assert_eq!(container["command"], json!(command));
         assert_eq!(container["image"], gc["containers"][0]["image"]);
         assert_eq!(object["metadata"]["namespace"], "silkrail");
         let security = &container["securityContext"];
@@ -113,7 +116,7 @@ fn the_programs_of_cluster_pools_are_those_of_the_image() {
             (&json!(false), &json!({"drop": ["ALL"]}))
         );
         assert_eq!(pod["automountServiceAccountToken"], false);
-        let run = silkrail_tests::daemon::run(&[program, "--help"]);
+        let run = silkrail_tests::daemon::run(&[&command[1..], &["--help"]].concat());
         assert!(run.status.success(), "{run:?}");
     }
     assert!(recipe().iter().any(|(name, value)| name == "COPY" && value == "bin/silkrail bin/silkraild /"));

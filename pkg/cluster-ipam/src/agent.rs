@@ -20,10 +20,9 @@ use tokio::{
 };
 
 use crate::{
-    KubeBlocks,
+    KubeBlocks, cluster_objects,
     node_object::{self, NodeLabels, NodeObject},
     node_pods::NodePods,
-    object_store::ObjectStore,
     session::{Session, SessionOptions},
     socket::{self, AgentAnswer, Received},
 };
@@ -213,9 +212,9 @@ impl Agent {
         for waiting in std::mem::take(&mut self.waiting) {
             self.dispatch(waiting, &mut session);
         }
-        let (pools, pool_changes) = ObjectStore::of_pools(&self.client);
-        let (reserved, reserved_changes) = ObjectStore::of_reserved(&self.client);
-        let (owned, owned_changes) = ObjectStore::of_blocks(&self.client, session.uid());
+        let (pools, pool_changes) = cluster_objects::pools(&self.client);
+        let (reserved, reserved_changes) = cluster_objects::reserved(&self.client);
+        let (owned, owned_changes) = cluster_objects::blocks_of(&self.client, session.uid());
         session.set_stores(pools, reserved, owned);
         let changes = stream::select(pool_changes, stream::select(reserved_changes, owned_changes));
         let mut changes = pin!(changes);

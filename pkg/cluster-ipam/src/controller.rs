@@ -17,16 +17,15 @@ use kube::{
     Api, Client, ResourceExt,
     api::{DynamicObject, ListParams, Patch, PatchParams},
 };
-use kubeapi::{quietly, with_causes};
+use kubeapi::{ObjectStore, quietly, with_causes};
 use serde_json::Value;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::{
-    KubeBlocks,
+    KubeBlocks, cluster_objects,
     hold_down::{HoldDowns, NodeState, NodeStates},
     ip_block::{self, IpBlockObject},
     node_object::NodeLabels,
-    object_store::ObjectStore,
     pool_directory::PoolFiles,
     pool_status::{self, ReportedBlock},
 };
@@ -68,10 +67,10 @@ struct ClusterObjects {
 impl Controller {
     /// Runs the controller, for ever.
     pub async fn run(client: Client, options: ControllerOptions) -> Infallible {
-        let (nodes, node_changes) = ObjectStore::of_nodes(&client);
-        let (blocks, block_changes) = ObjectStore::of_all_blocks(&client);
-        let (pools, pool_changes) = ObjectStore::of_pools(&client);
-        let (reserved, reserved_changes) = ObjectStore::of_reserved(&client);
+        let (nodes, node_changes) = cluster_objects::nodes(&client);
+        let (blocks, block_changes) = cluster_objects::blocks(&client);
+        let (pools, pool_changes) = cluster_objects::pools(&client);
+        let (reserved, reserved_changes) = cluster_objects::reserved(&client);
         let changes = stream::select(
             stream::select(node_changes, block_changes),
             stream::select(pool_changes, reserved_changes),
@@ -192,7 +191,7 @@ impl Controller {
         if self.written.get(&uid) == Some(&status) {
             return;
         }
-        let api = Api::<DynamicObject>::all_with(self.client.clone(), &ObjectStore::pool_resource());
+        let api = Api::<DynamicObject>::all_with(self.client.clone(), &cluster_objects::pool_resource());
         let (params, patch) = (PatchParams::default(), Patch::Merge(&status));
         match timeout(REQUEST_TIMEOUT, quietly(api.patch_status(name, &params, &patch))).await {
             Ok(Ok(_)) => {

@@ -9,14 +9,11 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
     core::Status,
 };
-use kubeapi::{quietly, with_causes};
+use kubeapi::{ObjectStore, quietly, with_causes};
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::{
-    ip_block::{self, IpBlockObject, NODE_UID, PARENT},
-    object_store::ObjectStore,
-};
+use crate::ip_block::{self, IpBlockObject, NODE_UID, PARENT};
 
 /// Annotation whose change gives an object another version.
 const RENEWED: &str = "ipam.silkrail.io/renewed";

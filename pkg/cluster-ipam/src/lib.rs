@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod cluster_objects;
 mod controller;
 mod hold_down;
 mod ip_block;
@@ -17,7 +18,6 @@ mod leasing;
 mod node_object;
 mod node_pods;
 mod node_release;
-mod object_store;
 mod plan;
 mod pod_annotations;
 mod pod_directory;
@@ -29,7 +29,6 @@ mod session;
 mod socket;
 mod sync_log;
 mod use_reports;
-mod watch_backoff;
 
 pub use agent::{Agent, AgentError, AgentOptions};
 pub use controller::{Controller, ControllerOptions};

@@ -12,9 +12,7 @@ use kube::{
         watcher::{Config, Event},
     },
 };
-use kubeapi::{QuietStream, with_causes};
-
-use crate::watch_backoff::WatchBackoff;
+use kubeapi::{QuietStream, WatchBackoff, with_causes};
 
 /// The labels of a node.
 pub(crate) type NodeLabels = BTreeMap<String, String>;

@@ -10,10 +10,11 @@ use std::{
 use futures_util::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Client, ResourceExt, api::DynamicObject, core::PartialObjectMeta};
+use kubeapi::ObjectStore;
 use tokio::sync::watch;
 
 use crate::{
-    object_store::ObjectStore,
+    cluster_objects,
     pod_directory::PodDirectory,
     pod_watch::{self, KnownPods},
     pool_selectors::PoolSelectors,
@@ -42,7 +43,7 @@ impl NodePods {
         directory: PathBuf,
     ) -> Result<Self, statefile::Error> {
         let directory = PodDirectory::create(directory)?;
-        let (namespaces, changes) = ObjectStore::of_namespaces(client);
+        let (namespaces, changes) = cluster_objects::namespaces(client);
         Ok(Self {
             known: pod_watch::start(kubeconfig, node_name),
             namespaces,

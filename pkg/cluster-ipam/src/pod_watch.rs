@@ -13,10 +13,8 @@ use kube::{
         watcher::{Config, Event},
     },
 };
-use kubeapi::{QuietStream, with_causes};
+use kubeapi::{QuietStream, WatchBackoff, with_causes};
 use tokio::sync::watch;
-
-use crate::watch_backoff::WatchBackoff;
 
 /// The pods by UID, as their metadata.
 pub(crate) type PodsByUid = BTreeMap<String, Arc<PartialObjectMeta<Pod>>>;

@@ -10,13 +10,13 @@ use std::{
 use block_leases::{ApiError, BlockLeases, BlockOwner};
 use ipam::{IpBlock, LocalStore};
 use kube::api::DynamicObject;
+use kubeapi::ObjectStore;
 
 use crate::{
     KubeBlocks,
     ip_block::IpBlockObject,
     leasing::{PoolLeases, PoolOutcome},
     node_object::{NodeLabels, NodeObject},
-    object_store::ObjectStore,
     plan::{self, BlockUse, PlannedChange, PoolNeed},
     pool_directory::{ClusterPool, PoolFiles},
     pool_status,

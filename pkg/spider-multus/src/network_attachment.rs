@@ -127,6 +127,6 @@ fn is_block(text: &str) -> bool {
 /// Returns a remark if a configuration that is used as it is calls a program of Spiderpool.
 fn foreign_plugin(text: &str, target: Target) -> Option<String> {
     let names = ["\"spiderpool\"", "\"coordinator\""];
-    let name = names.into_iter().find(|name| target == Target::Silkrail && text.contains(name))?;
+    let name = names.into_iter().find(|name| !target.has_spiderpool() && text.contains(name))?;
     Some(format!("customCNI is used as it is, and contains {name}"))
 }

@@ -27,6 +27,9 @@ pub(crate) struct RenderArgs {
     /// For nodes on which Spiderpool does not run: silkrail-ipam in place of its IPAM plugin, and no coordinator
     #[arg(long)]
     without_spiderpool: bool,
+    /// With --without-spiderpool: silkrail-ipam uses the pools of the cluster, not those of the node
+    #[arg(long, requires = "without_spiderpool")]
+    cluster_pools: bool,
     /// Print a list in JSON
     #[arg(long)]
     json: bool,
@@ -46,7 +49,11 @@ Exit status:
 
 impl RenderArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
-        let target = if self.without_spiderpool { Target::Silkrail } else { Target::Spiderpool };
+        let target = match (self.without_spiderpool, self.cluster_pools) {
+            (false, _) => Target::Spiderpool,
+            (true, false) => Target::Silkrail,
+            (true, true) => Target::SilkrailCluster,
+        };
         let mut networks = Vec::new();
         for file in &self.files {
             let read = read(file)?;

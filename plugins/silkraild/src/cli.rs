@@ -10,6 +10,7 @@ use crate::{
     cluster_pools::{ControllerArgs, IpamArgs},
     device_plugin::DevicePluginOptions,
     kubernetes_api::KubernetesApi,
+    networks::NetworksArgs,
     node_name::{self, UnknownNodeName},
     release_node::ReleaseNodeArgs,
     seconds::seconds,
@@ -111,6 +112,7 @@ pub(crate) enum SilkraildCommand {
     Ipam(IpamArgs),
     IpamController(ControllerArgs),
     IpamReleaseNode(ReleaseNodeArgs),
+    Networks(NetworksArgs),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

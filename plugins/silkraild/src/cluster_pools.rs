@@ -89,7 +89,8 @@ pub(crate) fn run_controller(args: &ControllerArgs) -> Result<(), ClusterPoolsEr
     until_terminated(control(args))
 }
 
-fn until_terminated(
+/// Runs a program until SIGTERM or SIGINT.
+pub(crate) fn until_terminated(
     program: impl Future<Output = Result<Infallible, ClusterPoolsError>>,
 ) -> Result<(), ClusterPoolsError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

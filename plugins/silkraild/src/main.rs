@@ -12,6 +12,7 @@ mod device_plugin;
 mod frontend;
 mod http;
 mod kubernetes_api;
+mod networks;
 mod node_name;
 mod node_view;
 mod open_files;
@@ -93,6 +94,7 @@ fn run(cli: &SilkraildCli) -> Result<(), DaemonError> {
     match &cli.command {
         Some(SilkraildCommand::Ipam(args)) => return Ok(cluster_pools::run_agent(args)?),
         Some(SilkraildCommand::IpamController(args)) => return Ok(cluster_pools::run_controller(args)?),
+        Some(SilkraildCommand::Networks(args)) => return Ok(networks::run(args)?),
         Some(SilkraildCommand::IpamReleaseNode(args)) => return Ok(release_node::run(args)?),
         None => {}
     }

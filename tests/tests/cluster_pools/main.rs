@@ -5,6 +5,7 @@
 mod blocks;
 mod controller;
 mod edits;
+mod networks;
 mod outages;
 mod pods;
 mod rights;

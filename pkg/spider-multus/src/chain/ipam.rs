@@ -31,12 +31,15 @@ impl Ipam {
 
     pub(super) fn value(&self, target: Target) -> Value {
         let mut ipam = json!({"type": target.ipam()});
+        if let Some(store) = target.store() {
+            ipam["store"] = store.into();
+        }
         for (key, pools) in [("default_ipv4_ippool", &self.ipv4), ("default_ipv6_ippool", &self.ipv6)] {
             if !pools.is_empty() {
                 ipam[key] = json!(pools);
             }
         }
-        if self.matches_master_subnet && target == Target::Spiderpool {
+        if self.matches_master_subnet && target.has_spiderpool() {
             ipam["match_master_subnet"] = true.into();
         }
         ipam

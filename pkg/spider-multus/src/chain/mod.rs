@@ -71,7 +71,7 @@ impl Chain {
         if let Some(ipam) = &self.ipam {
             main = main.with("ipam", ipam.value(target));
         }
-        let coordinator = self.coordinator.as_ref().filter(|_| target == Target::Spiderpool);
+        let coordinator = self.coordinator.as_ref().filter(|_| target.has_spiderpool());
         let mut plugins: Vec<_> = self.ifacer.clone().into_iter().collect();
         plugins.push(main);
         plugins.extend(self.chained.iter().cloned());
@@ -82,7 +82,7 @@ impl Chain {
 
     /// Returns what is otherwise than on a node with Spiderpool, or needs it nevertheless.
     pub(crate) fn remarks(&self, target: Target) -> Vec<String> {
-        if target == Target::Spiderpool {
+        if target.has_spiderpool() {
             return Vec::new();
         }
         let mut remarks = self.coordinator.as_ref().map(Coordinator::effects).unwrap_or_default();

@@ -5,12 +5,12 @@ use std::time::Duration;
 use kube::runtime::utils::Backoff;
 
 const FIRST_DELAY: Duration = Duration::from_millis(200);
-/// Plugins wait for longer than this.
+/// CNI plugins wait for longer than this.
 const LONGEST_DELAY: Duration = Duration::from_secs(8);
 
 /// Delays that double, with a random part so that the nodes of a cluster do not return all at once.
 #[derive(Debug, Clone)]
-pub(crate) struct WatchBackoff {
+pub struct WatchBackoff {
     next: Duration,
 }
 
