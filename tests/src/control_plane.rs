@@ -58,7 +58,9 @@ impl ControlPlane {
         for file in ["spiderippools", "ipblocks", "rbac"] {
             plane.kubectl(&["apply", "--filename", &format!("conf/silkraild-ipam/{file}.yaml")]);
         }
-        plane.kubectl(&["apply", "--filename", "conf/silkraild-ipam-pods/rbac.yaml"]);
+        for file in ["ipreservations", "rbac"] {
+            plane.kubectl(&["apply", "--filename", &format!("conf/silkraild-ipam-pods/{file}.yaml")]);
+        }
         let crds = ["wait", "--for=condition=Established", "crds", "--all"];
         plane.kubectl(&crds);
         plane

@@ -138,7 +138,9 @@ impl Agent {
         match (received, &mut self.pods) {
             (Received::Block(waiting), _) => session.add(waiting),
             (Received::Pod(waiting), Some(pods)) => pods.add(waiting),
-            (Received::Pod(waiting), None) => waiting.answer(AgentAnswer::default()),
+            (Received::Reserve(waiting), Some(pods)) => pods.reserve(waiting),
+            // Pods are not watched any more.
+            (waiting, None) => waiting.answer(AgentAnswer::default()),
         }
     }
 
@@ -153,6 +155,7 @@ impl Agent {
             node_name: self.options.node_name.clone(),
             uid,
             labels,
+            watches_pods: self.pods.is_some(),
         };
         Ok(Session::new(KubeBlocks::new(self.client.clone(), REQUEST_TIMEOUT), store, options))
     }
@@ -252,6 +255,7 @@ impl Agent {
             // Before the pools: plugins must not read a pool without knowing whether it selects their pod.
             if let Some(pods) = &mut self.pods {
                 pods.step(session.pools().as_deref());
+                session.set_reserved(pods.reserved());
             }
             session.step().await;
         }

@@ -10,7 +10,10 @@ use kube::{
 };
 use kubeapi::ObjectStore;
 
-use crate::ip_block::{self, IpBlockObject, NODE_UID};
+use crate::{
+    ip_block::{self, IpBlockObject, NODE_UID},
+    ip_reservation::{self, IpReservationObject},
+};
 
 /// Returns the `SpiderIPPool` objects, and the stream that updates them.
 pub(crate) fn pools(client: &Client) -> (ObjectStore<DynamicObject>, impl Stream<Item = ()> + use<>) {
@@ -50,6 +53,13 @@ pub(crate) fn namespaces(
     client: &Client,
 ) -> (ObjectStore<PartialObjectMeta<Namespace>>, impl Stream<Item = ()> + use<>) {
     ObjectStore::watch(client, (), Config::default())
+}
+
+/// Returns the reservations of all namespaces, likewise.
+pub(crate) fn reservations(
+    client: &Client,
+) -> (ObjectStore<IpReservationObject>, impl Stream<Item = ()> + use<>) {
+    ObjectStore::watch(client, ip_reservation::resource(), Config::default())
 }
 
 fn spiderpool(kind: &str, plural: &str) -> ApiResource {

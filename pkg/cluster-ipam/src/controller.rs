@@ -111,7 +111,7 @@ impl Controller {
             (Some(pools), Some(reserved)) if Instant::now() >= self.next_status => {
                 self.next_status = Instant::now() + self.options.status_interval;
                 let (pools, reserved) = (pools.iter().map(AsRef::as_ref), reserved.iter().map(AsRef::as_ref));
-                let files = PoolFiles::of(pools, reserved, "", &NodeLabels::new());
+                let files = PoolFiles::of(pools, reserved, &[], "", &NodeLabels::new());
                 let blocks: Vec<_> = blocks.iter().filter_map(|block| reported(block)).collect();
                 statuses(&files, &blocks)
             }

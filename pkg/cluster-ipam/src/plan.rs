@@ -6,6 +6,9 @@ use ipam::{BlockSize, IpBlock, IpRanges, PoolName};
 
 /// A block of which no address was in use for so long is released, if the pool has enough others.
 pub(crate) const IDLE: Duration = Duration::from_secs(5 * 60);
+/// A block that no pool contains any more is released after this time. It may have an address that is reserved for the pod that
+/// waits for it.
+const NO_POOL_IDLE: Duration = Duration::from_secs(2);
 /// After this time, the last block of a pool is released as well.
 pub(crate) const LONG_IDLE: Duration = Duration::from_secs(60 * 60);
 /// The number of blocks that are leased at once for one pool.
@@ -69,8 +72,7 @@ pub(crate) fn plan(pools: &[PoolNeed<'_>], blocks: &[BlockUse]) -> Vec<PlannedCh
 fn is_surplus(used: &BlockUse, pools: &[PoolNeed<'_>], blocks: &[BlockUse]) -> bool {
     let mut containing = pools.iter().filter(|pool| used.block.count_in(pool.ranges) > 0).peekable();
     if containing.peek().is_none() {
-        // No pool has its addresses any more.
-        return true;
+        return used.idle >= NO_POOL_IDLE;
     }
     containing.all(|pool| {
         let without = free(pool, blocks).saturating_sub(used.block.count_in(pool.ranges));
@@ -162,9 +164,11 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_no_pool_contains_is_released_at_once() {
+    fn a_block_that_no_pool_contains_is_released_soon() {
         let pool = Fixture::of("10.0.0.0-10.0.0.255");
-        let blocks = [used("10.0.1.0-28", 0, Duration::ZERO), used("10.0.1.16-28", 1, LONG_IDLE)];
+        let mut blocks = [used("10.0.1.0-28", 0, SECOND), used("10.0.1.16-28", 1, LONG_IDLE)];
+        assert_eq!(pool.plan(0, &blocks), []);
+        blocks[0].idle = NO_POOL_IDLE;
         assert_eq!(pool.plan(0, &blocks), [PlannedChange::Release("10.0.1.0-28".parse().unwrap())]);
     }
 

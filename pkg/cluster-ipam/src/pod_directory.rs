@@ -7,7 +7,9 @@ use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::{ResourceExt, core::PartialObjectMeta};
 
 use crate::{
+    ip_reservation::StableName,
     pod_annotations::{self, Annotations, InvalidAnnotation},
+    pod_reservations::PodReservations,
     pool_selectors::PoolSelectors,
 };
 
@@ -56,13 +58,14 @@ impl PodDirectory {
         pods: impl IntoIterator<Item = &'a PartialObjectMeta<Pod>>,
         namespaces: &BTreeMap<String, &PartialObjectMeta<Namespace>>,
         selectors: &PoolSelectors,
+        reservations: &PodReservations,
     ) -> Result<(), statefile::Error> {
         let mut wanted = BTreeMap::new();
         for pod in pods {
             // A namespace that is not known yet was just created. Its pods wait.
             let namespace = pod.namespace().unwrap_or_default();
             let Some(namespace) = namespaces.get(&namespace) else { continue };
-            let content = pools_of(pod, namespace, selectors).to_json().to_string();
+            let content = pools_of(pod, namespace, selectors, reservations).to_json().to_string();
             let uids = [pod.uid(), pod.annotations().get(STATIC_UID).cloned()];
             let names = uids.into_iter().flatten().filter_map(|uid| file_name(&uid));
             wanted.extend(names.map(|name| (name, content.clone())));
@@ -113,10 +116,14 @@ fn pools_of(
     pod: &PartialObjectMeta<Pod>,
     namespace: &PartialObjectMeta<Namespace>,
     selectors: &PoolSelectors,
+    reservations: &PodReservations,
 ) -> PodPools {
+    let stable = StableName::of(pod);
     let mut pools = PodPools {
         pod: format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any()),
         selected_by: selectors.selecting(pod.labels(), namespace.labels()),
+        is_stable: stable.is_some(),
+        reserved: stable.map(|stable| reservations.of(&stable)).unwrap_or_default(),
         ..PodPools::default()
     };
     if let Err(error) = annotate(&mut pools, pod.annotations(), namespace.annotations()) {
@@ -165,7 +172,8 @@ mod tests {
         .unwrap();
         let namespaces = BTreeMap::from([("ai".to_owned(), &namespace)]);
         let write = |directory: &mut PodDirectory, pods: &[PartialObjectMeta<Pod>]| {
-            directory.write(pods, &namespaces, &PoolSelectors::default()).unwrap();
+            let none = (&PoolSelectors::default(), &PodReservations::default());
+            directory.write(pods, &namespaces, none.0, none.1).unwrap();
         };
         let mut directory = PodDirectory::create(path.clone()).unwrap();
         let wrong = pod("u-2", json!({"ipam.spidernet.io/ippool": "x"}));

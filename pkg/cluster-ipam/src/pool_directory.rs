@@ -1,7 +1,9 @@
 //! The directory from which plugins read the pools of the cluster.
 
 use std::{
+    collections::BTreeSet,
     fs, io,
+    net::IpAddr,
     path::{Path, PathBuf},
 };
 
@@ -64,12 +66,16 @@ impl PoolFiles {
     pub(crate) fn of<'a>(
         pools: impl IntoIterator<Item = &'a DynamicObject>,
         reserved: impl IntoIterator<Item = &'a DynamicObject>,
+        reserved_for_pods: &[IpAddr],
         node_name: &str,
         labels: &NodeLabels,
     ) -> Self {
         let mut found = Self::default();
-        let reserved: Vec<_> =
+        let mut reserved: Vec<_> =
             reserved.into_iter().map(|object| document(object, "SpiderReservedIP")).collect();
+        if !reserved_for_pods.is_empty() {
+            reserved.push(reservations_of_pods(reserved_for_pods));
+        }
         let reservations = list(&reserved);
         // Without its reservations, no pool must be used: plugins refuse all pools if this file is invalid.
         found.files.push(("reserved.json".to_owned(), reservations.to_string()));
@@ -149,6 +155,15 @@ fn document(object: &DynamicObject, kind: &str) -> Value {
     document
 }
 
+/// Returns a reservation of the addresses that only certain pods get.
+fn reservations_of_pods(addresses: &[IpAddr]) -> Value {
+    let ips: BTreeSet<_> = addresses.iter().map(ToString::to_string).collect();
+    json!({
+        "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderReservedIP", "metadata": {"name": "ipreservations"},
+        "spec": {"ips": ips},
+    })
+}
+
 /// Replaces the selection of nodes, which plugins may know by another name, by none if this node is selected.
 fn for_node(mut pool: Value, node_name: &str, labels: &NodeLabels) -> Value {
     let spec = &mut pool["spec"];
@@ -201,7 +216,7 @@ mod tests {
 
     fn files(pools: &[DynamicObject], reserved: &[DynamicObject]) -> PoolFiles {
         let labels = NodeLabels::from([("zone".to_owned(), "a".to_owned())]);
-        PoolFiles::of(pools, reserved, "gpu-07", &labels)
+        PoolFiles::of(pools, reserved, &[], "gpu-07", &labels)
     }
 
     #[test]

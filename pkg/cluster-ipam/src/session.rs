@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -50,6 +51,8 @@ pub(crate) struct SessionOptions {
     pub(crate) uid: String,
     /// The labels of its object.
     pub(crate) labels: NodeLabels,
+    /// Whether pods are watched, so that addresses can be reserved for them.
+    pub(crate) watches_pods: bool,
 }
 
 /// The work for one object of the node.
@@ -59,6 +62,8 @@ pub(crate) struct Session {
     leases: PoolLeases,
     sources: Option<PoolSources>,
     files: PoolFiles,
+    /// The addresses that are reserved for certain pods; `None` until they are known.
+    reserved: Option<Vec<IpAddr>>,
     /// Whether the objects of the cluster may have changed since the files were written.
     has_changed: bool,
     is_node_missing: bool,
@@ -91,6 +96,7 @@ impl Session {
             PoolLeases::new(api.clone(), BlockLeases::new(api.clone(), store, owner), options.uid.clone());
         let now = Instant::now();
         Self {
+            reserved: (!options.watches_pods).then(Vec::new),
             options,
             api,
             leases,
@@ -138,6 +144,14 @@ impl Session {
     pub(crate) fn set_changed(&mut self) {
         self.has_changed = true;
         self.next_sync = Instant::now();
+    }
+
+    /// Sets the addresses that are reserved for certain pods.
+    pub(crate) fn set_reserved(&mut self, reserved: Option<Vec<IpAddr>>) {
+        if reserved != self.reserved {
+            self.has_changed = true;
+            self.reserved = reserved;
+        }
     }
 
     /// Returns the pools of the cluster; `None` until they were listed once.
@@ -189,9 +203,13 @@ impl Session {
         let Some(PoolSources { pools, reserved }) = self.sources.as_ref().filter(|_| self.has_changed) else {
             return;
         };
-        let (Some(pools), Some(reserved)) = (pools.objects(), reserved.objects()) else { return };
+        let (Some(pools), Some(reserved), Some(of_pods)) =
+            (pools.objects(), reserved.objects(), &self.reserved)
+        else {
+            return;
+        };
         let (pools, reserved) = (pools.iter().map(AsRef::as_ref), reserved.iter().map(AsRef::as_ref));
-        let files = PoolFiles::of(pools, reserved, &self.options.node_name, &self.options.labels);
+        let files = PoolFiles::of(pools, reserved, of_pods, &self.options.node_name, &self.options.labels);
         if files.invalid != self.files.invalid {
             for invalid in &files.invalid {
                 tracing::warn!("IPPool {} cannot be used: {}", invalid.name, invalid.problem);
@@ -263,11 +281,13 @@ impl Session {
             };
             done = done.and(changed);
         }
-        let addresses: Vec<_> = self.waiting.iter().filter_map(|waiting| waiting.request.address).collect();
-        for address in addresses {
-            if let Some(pool) = self.files.pools.iter().find(|pool| pool.pool.ranges.contains(address)) {
-                done = done.and(self.leases.lease_with(pool, address).await);
-            }
+        let with_address = |waiting: &Waiting<BlockRequest>| {
+            let address = waiting.request.address?;
+            Some((self.pool_with(&waiting.request, address)?.clone(), address))
+        };
+        let wanted: Vec<_> = self.waiting.iter().filter_map(with_address).collect();
+        for (pool, address) in wanted {
+            done = done.and(self.leases.lease_with(&pool, address).await);
         }
         self.report(&used).await;
         done
@@ -329,6 +349,18 @@ impl Session {
         needs
     }
 
+    /// Returns the pool for a request of an address. A reserved one is in the ranges of no pool.
+    fn pool_with(&self, request: &BlockRequest, address: IpAddr) -> Option<&ClusterPool> {
+        let contains = |pool: &&ClusterPool| pool.pool.ranges.contains(address);
+        let can_have = |pool: &&ClusterPool| is_in_use(pool) && pool.pool.could_have(address);
+        let named = || request.pools.iter().find_map(|name| self.pool(name)).filter(can_have);
+        self.files.pools.iter().find(contains).or_else(|| named().filter(|_| self.is_reserved(address)))
+    }
+
+    fn is_reserved(&self, address: IpAddr) -> bool {
+        self.reserved.as_ref().is_some_and(|reserved| reserved.contains(&address))
+    }
+
     fn pool(&self, name: &str) -> Option<&ClusterPool> {
         self.files.pools.iter().find(|pool| pool.pool.name.as_str() == name)
     }
@@ -358,10 +390,14 @@ impl Session {
             return failure();
         }
         if let Some(address) = waiting.request.address {
-            if !self.files.pools.iter().any(|pool| pool.pool.ranges.contains(address)) {
+            if self.pool_with(&waiting.request, address).is_none() {
                 return Some(AgentAnswer::refused(format!("no IPPool of the cluster contains {address}")));
             }
-            return self.leases.outcome_of(address).or_else(failure);
+            // The node on which the pod was before is about to release its address.
+            let is_reserved = self.is_reserved(address);
+            let retry =
+                |answer: AgentAnswer| AgentAnswer { retry: answer.error.is_some() && is_reserved, ..answer };
+            return self.leases.outcome_of(address).map(retry).or_else(failure);
         }
         let mut problems = Vec::new();
         for name in &waiting.request.pools {

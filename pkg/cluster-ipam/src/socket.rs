@@ -18,6 +18,8 @@ use tokio::{
     time::timeout,
 };
 
+use crate::ip_reservation::ReservedAddress;
+
 /// The number of plugins that can wait at the same time.
 const MAX_CONNECTIONS: usize = 1024;
 /// The maximum length of a request in bytes.
@@ -46,10 +48,26 @@ pub(crate) struct PodRequest {
     pub(crate) pod: String,
 }
 
+/// A request of a plugin to reserve the addresses of a pod.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ReserveRequest {
+    /// The UID of the pod.
+    pub(crate) pod: String,
+    /// The name of its interface.
+    pub(crate) interface: String,
+    /// The addresses.
+    pub(crate) reserve: Vec<ReservedAddress>,
+    /// Whether the plugin knows that others were reserved.
+    #[serde(default)]
+    pub(crate) replaces: bool,
+}
+
 /// A request of a plugin.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum AnyRequest {
+    // It has the keys of the next one, too.
+    Reserve(ReserveRequest),
     Pod(PodRequest),
     Block(BlockRequest),
 }
@@ -79,6 +97,7 @@ pub(crate) struct Waiting<R> {
 pub(crate) enum Received {
     Block(Waiting<BlockRequest>),
     Pod(Waiting<PodRequest>),
+    Reserve(Waiting<ReserveRequest>),
 }
 
 impl<R> Waiting<R> {
@@ -89,6 +108,12 @@ impl<R> Waiting<R> {
     /// Answers. The plugin may have gone.
     pub(crate) fn answer(self, answer: AgentAnswer) {
         let _ = self.answer.send(answer);
+    }
+
+    /// Returns the request, and the function that answers it.
+    pub(crate) fn split(self) -> (R, impl FnOnce(AgentAnswer)) {
+        let Self { request, answer, .. } = self;
+        (request, move |to| drop(answer.send(to)))
     }
 
     /// Whether the plugin has gone.
@@ -103,6 +128,7 @@ impl Received {
         match self {
             Self::Block(waiting) => waiting.answer(answer),
             Self::Pod(waiting) => waiting.answer(answer),
+            Self::Reserve(waiting) => waiting.answer(answer),
         }
     }
 }
@@ -165,6 +191,7 @@ async fn answer(stream: UnixStream, requests: mpsc::Sender<Received>) -> io::Res
     let reply = match serde_json::from_str(&line) {
         Ok(request) => {
             let received = match request {
+                AnyRequest::Reserve(request) => Received::Reserve(Waiting::new(request, sender)),
                 AnyRequest::Pod(request) => Received::Pod(Waiting::new(request, sender)),
                 AnyRequest::Block(request) => Received::Block(Waiting::new(request, sender)),
             };

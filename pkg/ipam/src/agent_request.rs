@@ -1,7 +1,7 @@
 //! The request of a plugin to the agent of its node, `silkraild ipam`.
 //!
 //! Over a Unix stream socket, each side sends one line with a JSON object: `{"pools": ["v4-81"], "address": "10.0.0.5"}` or
-//! `{"pod": "<UID>"}`, and `{}` or `{"error": "…", "retry": true}`.
+//! `{"pod": "<UID>"}` or `{"pod": "<UID>", "interface": "net1", "reserve": [{"pool": "v4-81", "address": "10.0.0.5"}]}`, and `{}` or `{"error": "…", "retry": true}`.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -13,6 +13,8 @@ use std::{
 
 use serde_json::{Value, json};
 
+use crate::ReservedAddress;
+
 /// The maximum length of a line in bytes.
 const MAX_LINE: u64 = 1 << 20;
 
@@ -21,10 +23,21 @@ const MAX_LINE: u64 = 1 << 20;
 pub enum AgentRequest<'a> {
     /// A block with a free address of one of these pools.
     BlockOf(&'a [&'a str]),
-    /// The block with this address.
-    BlockWith(IpAddr),
+    /// The block with this address of a pool.
+    BlockWith(&'a str, IpAddr),
     /// The file of the pod with this UID.
     Pod(&'a str),
+    /// That addresses are reserved for a pod that is created again under the same name.
+    Reserve {
+        /// The UID of the pod.
+        pod: &'a str,
+        /// The name of its interface.
+        interface: &'a str,
+        /// The addresses that it has.
+        addresses: &'a [ReservedAddress],
+        /// Whether they replace others of which the pod is known to have had some.
+        replaces: bool,
+    },
 }
 
 /// A request was not fulfilled.
@@ -71,8 +84,11 @@ impl AgentRequest<'_> {
     fn to_json(self) -> Value {
         match self {
             Self::BlockOf(pools) => json!({"pools": pools}),
-            Self::BlockWith(address) => json!({"pools": [], "address": address.to_string()}),
+            Self::BlockWith(pool, address) => json!({"pools": [pool], "address": address.to_string()}),
             Self::Pod(uid) => json!({"pod": uid}),
+            Self::Reserve { pod, interface, addresses, replaces } => json!({
+                "pod": pod, "interface": interface, "reserve": ReservedAddress::list_to_json(addresses), "replaces": replaces,
+            }),
         }
     }
 }
@@ -122,9 +138,15 @@ mod tests {
     #[test]
     fn the_daemon_answers_with_one_line() {
         let block = AgentRequest::BlockOf(&["a", "b"]);
+        let address = [10, 0, 0, 1].into();
+        let reserved = [ReservedAddress { pool: "a".to_owned(), address }];
         for (wanted, text) in [
             (block, json!({"pools": ["a", "b"]})),
-            (AgentRequest::BlockWith([10, 0, 0, 1].into()), json!({"pools": [], "address": "10.0.0.1"})),
+            (AgentRequest::BlockWith("a", address), json!({"pools": ["a"], "address": "10.0.0.1"})),
+            (
+                AgentRequest::Reserve { pod: "u", interface: "net1", addresses: &reserved, replaces: true },
+                json!({"pod": "u", "interface": "net1", "reserve": [{"pool": "a", "address": "10.0.0.1"}], "replaces": true}),
+            ),
             (AgentRequest::Pod("u-1"), json!({"pod": "u-1"})),
         ] {
             let (request, result) = answered(wanted, "{}\n");

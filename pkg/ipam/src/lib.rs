@@ -42,7 +42,7 @@ pub use ip_family::IpFamily;
 pub use ip_range::{InvalidIpRange, IpRange};
 pub use ip_ranges::IpRanges;
 pub use name::{InvalidPoolName, PoolName};
-pub use pod_pools::{ListedPools, PodPoolLists, PodPools, PodPoolsError, SelectingPools};
+pub use pod_pools::{ListedPools, PodPoolLists, PodPools, PodPoolsError, ReservedAddress, SelectingPools};
 pub use pool::{Pool, PoolAffinity, PoolRoute};
 pub use pool_blocks::PoolBlocks;
 pub use pool_index::PoolQuery;

@@ -19,6 +19,19 @@ pub struct PodPools {
     pub routes: Vec<PoolRoute>,
     /// The names of the pools whose label selectors select the pod.
     pub selected_by: SelectingPools,
+    /// Whether the pod is created again under the same name and then keeps its addresses.
+    pub is_stable: bool,
+    /// The addresses that are reserved for the pod, by interface.
+    pub reserved: BTreeMap<String, Vec<ReservedAddress>>,
+}
+
+/// An address that is reserved for an interface of a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReservedAddress {
+    /// The name of the pool.
+    pub pool: String,
+    /// The address.
+    pub address: IpAddr,
 }
 
 /// The lists of pools of a pod.
@@ -119,6 +132,12 @@ impl PodPools {
         if let Some(problem) = &self.problem {
             object["problem"] = json!(problem);
         }
+        if self.is_stable {
+            object["stable"] = json!(true);
+            let reserved = self.reserved.iter();
+            let reserved = reserved.map(|(name, all)| (name.clone(), ReservedAddress::list_to_json(all)));
+            object["reserved"] = Value::Object(reserved.collect());
+        }
         match &self.lists {
             PodPoolLists::OfNetwork => {}
             PodPoolLists::OfPod { source, pools } => {
@@ -160,7 +179,28 @@ impl PodPools {
                 pod_affinity: texts("podAffinity")?,
                 namespace_affinity: texts("namespaceAffinity")?,
             },
+            is_stable: file.flag("stable")?,
+            reserved: match file.object("reserved")? {
+                None => BTreeMap::new(),
+                Some(interfaces) => reserved_by_interface(interfaces)?,
+            },
         })
+    }
+}
+
+impl ReservedAddress {
+    /// Returns the JSON form of a list.
+    pub(crate) fn list_to_json(list: &[Self]) -> Value {
+        list.iter().map(|one| json!({"pool": one.pool, "address": one.address.to_string()})).collect()
+    }
+
+    fn read(value: &Value) -> Result<Self, InvalidPool> {
+        let invalid = || {
+            InvalidValue::Type { expected: "a pool and an address", found: value.to_string() }.at("reserved")
+        };
+        let object = SpecReader(value.as_object().ok_or_else(invalid)?);
+        let pool = object.text("pool")?.ok_or_else(invalid)?.to_owned();
+        Ok(Self { pool, address: object.parsed("address", "an address")?.ok_or_else(invalid)? })
     }
 }
 
@@ -184,6 +224,16 @@ fn listed_by_interface(
         Ok((name.clone(), pools.unwrap_or_default()))
     };
     interfaces.keys().map(pools).collect()
+}
+
+fn reserved_by_interface(
+    interfaces: SpecReader<'_>,
+) -> Result<BTreeMap<String, Vec<ReservedAddress>>, InvalidPool> {
+    let reserved = |name: &String| {
+        let list = interfaces.list(name)?.iter().map(ReservedAddress::read).collect::<Result<_, _>>()?;
+        Ok((name.clone(), list))
+    };
+    interfaces.0.keys().map(reserved).collect()
 }
 
 fn route(pair: &Value) -> Result<PoolRoute, InvalidPool> {
@@ -210,6 +260,7 @@ mod tests {
 
     #[test]
     fn a_file_is_read_as_it_was_written() {
+        let reserved = ReservedAddress { pool: "a".to_owned(), address: "10.0.0.5".parse().unwrap() };
         let route = PoolRoute { dst: "10.1.0.0/16".parse().unwrap(), gw: "10.0.0.1".parse().unwrap() };
         let all = PodPools {
             pod: "ai/web-0".to_owned(),
@@ -220,6 +271,8 @@ mod tests {
                 pod_affinity: vec!["c".to_owned()],
                 namespace_affinity: vec!["d".to_owned()],
             },
+            is_stable: true,
+            reserved: BTreeMap::from([("net1".to_owned(), vec![reserved])]),
         };
         assert_eq!(read_back(&all), all);
         let clean = ListedPools { clean_gateway: true, ipv6: vec!["six".to_owned()], ..listed(&[]) };
@@ -236,6 +289,7 @@ mod tests {
             (json!({"pools": {"ipv4": ["a", 1]}}), "ipv4[1]: expected a string"),
             (json!({"routes": [["10.0.0.0/8"]]}), "routes: expected a destination"),
             (json!({"interfaces": {"net1": 1}}), "net1: expected an object"),
+            (json!({"reserved": {"net1": [{"pool": "a"}]}}), "reserved: expected a pool and an address"),
         ] {
             let error = PodPools::from_json(&value).unwrap_err().to_string();
             assert!(error.starts_with(key), "{error}");

@@ -9,6 +9,7 @@ mod networks;
 mod outages;
 mod pods;
 mod rights;
+mod stable_addresses;
 
 use serde_json::{Value, json};
 

@@ -12,7 +12,7 @@ use testkit::{Answer, Call};
 use crate::pool;
 
 /// Creates a namespace with these labels and annotations.
-fn namespace(plane: &ControlPlane, name: &str, labels: &Value, annotations: &Value) {
+pub(crate) fn namespace(plane: &ControlPlane, name: &str, labels: &Value, annotations: &Value) {
     let metadata = json!({"name": name, "labels": labels, "annotations": annotations});
     plane.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}));
     plane.apply(&json!({
@@ -20,15 +20,19 @@ fn namespace(plane: &ControlPlane, name: &str, labels: &Value, annotations: &Val
     }));
 }
 
-/// Creates a pod of a node, and returns its UID.
 fn pod(plane: &ControlPlane, name: &str, more: &Value) -> String {
+    pod_on(plane, "node-a", name, more)
+}
+
+/// Creates a pod of a node, and returns its UID.
+pub(crate) fn pod_on(plane: &ControlPlane, node: &str, name: &str, more: &Value) -> String {
     let (namespace, name) = name.split_once('/').unwrap();
     let mut metadata = json!({"namespace": namespace, "name": name});
     metadata.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     plane.apply(&json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": metadata,
         "spec": {
-            "nodeName": "node-a", "automountServiceAccountToken": false,
+            "nodeName": node, "automountServiceAccountToken": false,
             "containers": [{"name": "main", "image": "example.com/none"}],
         },
     }));
@@ -36,7 +40,7 @@ fn pod(plane: &ControlPlane, name: &str, more: &Value) -> String {
 }
 
 /// Returns the call of a runtime for a pod.
-fn call(node: &PoolNode, name: &str, uid: &str) -> Call {
+pub(crate) fn call(node: &PoolNode, name: &str, uid: &str) -> Call {
     let (namespace, pod) = name.split_once('/').unwrap();
     let args = format!("IgnoreUnknown=1;K8S_POD_NAMESPACE={namespace};K8S_POD_NAME={pod};K8S_POD_UID={uid}");
     node.call(uid, &["plain"]).ifname("net1").args(&args)

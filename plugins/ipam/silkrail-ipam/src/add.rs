@@ -21,7 +21,7 @@ use crate::{
     conf::{IpamConf, NAME},
     error::IpamError,
     pod_interface_note::PodInterfaceNote,
-    pool_full, reclaim, requested, sandbox_restart,
+    pool_full, reclaim, requested, sandbox_restart, stable_addresses,
 };
 
 /// The timeout for the lock of a pool's map, which is normally held for microseconds.
@@ -53,10 +53,15 @@ fn allocate(
     let selection = conf.select(&request.common, request.attachment.ifname.as_str())?;
     let store = LocalStore::open(node.state.root(), boot_id()?)?;
     let note = PodInterfaceNote::of(&request.attachment, request.common.args.get("K8S_POD_UID"));
-    let can_keep = |claim: &ClaimedAddress| is_allocatable(claim, &selection, &requested);
+    let reserved = conf.reserved(request.attachment.ifname.as_str(), &selection);
+    let can_keep = |claim: &ClaimedAddress| {
+        let is_reserved = reserved.iter().any(|(_, address)| *address == claim.address);
+        is_reserved || is_allocatable(claim, &selection, &requested)
+    };
     let kept = sandbox_restart::take_over_addresses(journal, node, &store, request, note.as_ref(), can_keep)?;
     let mut allocation = AddressAllocation { journal, node, store: &store, request, conf };
-    let claims = allocation.claims(&selection, &requested, kept)?;
+    let claims = allocation.claims(&selection, &requested, &reserved, kept)?;
+    stable_addresses::reserve(node, &store, request, conf, &claims)?;
     if let Some(note) = note {
         journal.record_and_apply(Change::Note(note.clone()), |_| note.write(node))?;
     }
@@ -82,12 +87,13 @@ struct AddressAllocation<'a> {
 }
 
 impl AddressAllocation<'_> {
-    /// Claims the requested addresses of each family, or else one address of the first pool that has a free one. Addresses
-    /// that the pod has `kept` count.
+    /// Claims the requested addresses of each family, or else the one that is reserved for the pod, or else one address of the first
+    /// pool that has a free one. Addresses that the pod has `kept` count.
     fn claims(
         &mut self,
         selection: &PoolSelection<'_>,
         requested: &[IpAddr],
+        reserved: &[(Pool, IpAddr)],
         kept: Vec<ClaimedAddress>,
     ) -> Result<Vec<ClaimedAddress>, Error> {
         // Check all requested addresses before the first one is claimed.
@@ -109,9 +115,15 @@ impl AddressAllocation<'_> {
                 }
             }
             let pools = selection.of(family);
-            if claims.len() == before && !pools.is_empty() {
-                claims.push(self.claim_any(pools)?);
+            if claims.len() > before || pools.is_empty() {
+                continue;
             }
+            claims.push(match reserved.iter().find(|(_, address)| of_family(address)) {
+                Some((pool, address)) => self
+                    .claim_requested(pool, *address)
+                    .map_err(|error| stable_addresses::try_again(*address, error))?,
+                None => self.claim_any(pools)?,
+            });
         }
         Ok(claims)
     }
@@ -217,7 +229,7 @@ impl AddressAllocation<'_> {
         let pool = match &self.conf.cluster {
             Some(cluster) => {
                 if !self.store.blocks()?.iter().any(|block| block.contains(address)) {
-                    cluster.request_block_with(self.node, address)?;
+                    cluster.request_block_with(self.node, pool, address)?;
                 }
                 on_node = pool.in_blocks(&self.store.blocks()?);
                 &on_node

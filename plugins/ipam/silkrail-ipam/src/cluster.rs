@@ -74,12 +74,24 @@ impl ClusterPools {
         self.request_block(node, AgentRequest::BlockOf(&names))
     }
 
-    /// Returns when the node has the block with this address.
+    /// Returns when the node has the block with this address of a pool.
     ///
     /// # Errors
     /// If it does not get it.
-    pub(crate) fn request_block_with(&self, node: &Node, address: IpAddr) -> Result<(), Error> {
-        self.request_block(node, AgentRequest::BlockWith(address))
+    pub(crate) fn request_block_with(&self, node: &Node, pool: &Pool, address: IpAddr) -> Result<(), Error> {
+        self.request_block(node, AgentRequest::BlockWith(pool.name.as_str(), address))
+    }
+
+    /// Returns when addresses of this node are reserved for a pod.
+    ///
+    /// # Errors
+    /// If they are not.
+    pub(crate) fn reserve(&self, node: &Node, request: AgentRequest<'_>) -> Result<(), Error> {
+        let deadline = node.budget.until("the reservation of an address", BLOCK_TIMEOUT);
+        let sent = request.send(&self.socket(), deadline.at());
+        Ok(sent.map_err(|error| {
+            IpamError::BlockUnavailable(format!("the address of the pod is not reserved: {error}"))
+        })?)
     }
 
     /// Returns when there is a file of the pod with this UID.

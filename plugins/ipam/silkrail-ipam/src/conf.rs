@@ -1,10 +1,11 @@
 //! The configuration's `ipam` object and the pools that it selects.
 
-use std::{cell::OnceCell, fs, path::PathBuf};
+use std::{cell::OnceCell, fs, net::IpAddr, path::PathBuf};
 
 use cni::{AddRequest, CallContext, ConfObject, Error as CniError};
 use ipam::{
-    ListedPools, PodNamespace, PodPools, Pool, PoolListSource, PoolQuery, PoolRoute, PoolSelection, Pools,
+    IpFamily, ListedPools, PodNamespace, PodPools, Pool, PoolListSource, PoolQuery, PoolRoute, PoolSelection,
+    Pools, ReservedAddress,
 };
 use plugin_runtime::{Error, Node, conf};
 use serde_json::Value;
@@ -101,6 +102,27 @@ impl IpamConf {
     /// Whether the interface gets no default route.
     pub(crate) fn clean_gateway(&self) -> bool {
         self.listed.clean_gateway
+    }
+
+    /// Returns the pools of a selection from which addresses are reserved for an interface of the pod, each with that address only.
+    pub(crate) fn reserved(&self, ifname: &str, selection: &PoolSelection<'_>) -> Vec<(Pool, IpAddr)> {
+        let reserved = self.reserved_addresses(ifname).iter();
+        let with_pool = |reserved: &ReservedAddress| {
+            let pools = selection.of(IpFamily::of(reserved.address));
+            let pool = pools.iter().find(|pool| pool.name.as_str() == reserved.pool)?;
+            pool.could_have(reserved.address).then(|| (pool.with_only(reserved.address), reserved.address))
+        };
+        reserved.filter_map(with_pool).collect()
+    }
+
+    /// Returns the addresses that are reserved for an interface of the pod, whether or not it can have them.
+    pub(crate) fn reserved_addresses(&self, ifname: &str) -> &[ReservedAddress] {
+        self.pod.as_ref().and_then(|pod| pod.reserved.get(ifname)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether the pod is created again under the same name and then keeps its addresses.
+    pub(crate) fn is_stable(&self) -> bool {
+        self.pod.as_ref().is_some_and(|pod| pod.is_stable)
     }
 
     /// Returns the routes of the pod over gateways of the pool's subnet.

@@ -18,6 +18,7 @@ mod reclaim;
 mod requested;
 mod sandbox_restart;
 mod spiderpool;
+mod stable_addresses;
 mod status;
 
 use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
