@@ -126,6 +126,19 @@ pub enum Error {
         /// The error of writing `disable_ipv6`.
         source: std::io::Error,
     },
+    /// A probe found another host with an address of the pod.
+    #[error(
+        "address {address} of {link} is in use by another host of the network, {mac}; try again for another address, or exclude it \
+         from its pool"
+    )]
+    AddressInUse {
+        /// The address.
+        address: std::net::Ipv4Addr,
+        /// The MAC address of the host.
+        mac: identifiers::MacAddr,
+        /// The name of the pod's link.
+        link: String,
+    },
     /// Duplicate address detection found another host with an address of the pod.
     #[error("address {address} of {link} is in use by another host of the network")]
     DuplicateAddress {

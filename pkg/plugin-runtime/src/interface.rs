@@ -7,7 +7,7 @@ use nix::errno::Errno;
 use rtnl::{Link, RouteKey, RoutePosition, RouteScopeId};
 use tracing::info;
 
-use crate::{Budget, Error, PodNetns, retry_while_busy, seconds};
+use crate::{Budget, ConflictDetection, Error, PodNetns, address_conflict, retry_while_busy, seconds};
 
 /// How long duplicate address detection may take. By RFC 4862 it takes one to two seconds.
 const DAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -21,14 +21,23 @@ const CARRIER_TIMEOUT: Duration = Duration::from_secs(1);
 /// The order matters: `arp_notify` and `ndisc_notify` announce the addresses that a link has when it comes up.
 ///
 /// # Errors
-/// If the kernel refuses a request, or an IPv6 address is a duplicate.
-pub fn configure(pod: &PodNetns, link: &Link, result: &mut AddResult) -> Result<(), Error> {
-    prepare(pod, &link.name, result.ips.iter().any(|ip| ip.address.is_ipv6()))?;
+/// If the kernel refuses a request, or an address is in use by another host.
+pub fn configure(
+    pod: &PodNetns,
+    link: &Link,
+    result: &mut AddResult,
+    detection: ConflictDetection,
+) -> Result<(), Error> {
+    let has_ipv6 = result.ips.iter().any(|ip| ip.address.is_ipv6());
+    prepare(pod, &link.name, has_ipv6)?;
+    if detection == ConflictDetection::On {
+        address_conflict::probe(pod, link, result)?;
+    }
     for ip in &result.ips {
         pod.links.add_address(link.index, ip.address)?;
     }
     retry_while_busy(|| pod.links.set_up(link.index, true)).map_err(|error| explain(link, error))?;
-    if gateway(result, true).is_some() {
+    if gateway(result, true).is_some() || (has_ipv6 && detection == ConflictDetection::On) {
         wait_for_dad(pod, link)?;
     }
     add_routes(pod, link, result)

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod adapter;
+mod address_conflict;
 pub mod attachment;
 mod budget;
 mod call_log;
@@ -33,6 +34,7 @@ pub mod sysctl;
 mod unused_master;
 
 pub use adapter::{Adapter, JournaledPlugin, read_journal};
+pub use address_conflict::ConflictDetection;
 pub use budget::{Budget, BudgetShare, Deadline, seconds};
 pub use condition::{Condition, PluginError};
 pub use error::{Error, not_available};

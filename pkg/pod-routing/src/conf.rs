@@ -1,7 +1,8 @@
-//! The configuration keys `rail` and `defaultRoute`.
+//! The configuration keys `rail`, `defaultRoute` and `detectIPConflict`.
 
 use cni::{CallContext, ConfObject, Error};
 use ipnetwork::IpNetwork;
+use plugin_runtime::ConflictDetection;
 
 /// The routing of a pod's link beyond its addresses and routes.
 #[derive(Debug, Clone, Default)]
@@ -10,6 +11,8 @@ pub struct PodRouting {
     pub rail: Option<RailConf>,
     /// `defaultRoute`: the pod's default route leads over the link.
     pub default_route: bool,
+    /// `detectIPConflict`: whether the addresses are probed first.
+    pub conflict_detection: ConflictDetection,
 }
 
 /// The value of `rail`.
@@ -48,7 +51,11 @@ impl PodRouting {
             }
             Some(other) => return Err(fields.invalid("rail", "true, false or an object", other)),
         };
-        Ok(Self { rail, default_route: fields.flag("defaultRoute")?.unwrap_or(false) })
+        let conflict_detection = match fields.flag("detectIPConflict")? {
+            Some(true) => ConflictDetection::On,
+            _ => ConflictDetection::Off,
+        };
+        Ok(Self { rail, default_route: fields.flag("defaultRoute")?.unwrap_or(false), conflict_detection })
     }
 }
 

@@ -31,7 +31,7 @@ impl PodRouting {
             arp::set(rail, pod, &link.name)?;
             table::assign(table, result);
         }
-        journal.time("addresses", || interface::configure(pod, link, result))?;
+        journal.time("addresses", || interface::configure(pod, link, result, self.conflict_detection))?;
         if let Some(rail) = &self.rail {
             table::fill(rail.table_of(&link.name), pod, link, result)?;
             let rules = RailRules::of(rail, request, pod, result);

@@ -386,3 +386,20 @@ fn every_type_is_found_by_its_name() {
         assert_eq!(kind.name().parse(), Ok(kind));
     }
 }
+
+#[test]
+fn conflicts_are_detected_by_the_plugin_where_there_is_no_coordinator() {
+    let spec = "{cniType: macvlan, macvlan: {master: [eth1]}, coordinator: {detectIPConflict: true}}";
+    let of = |target| configuration(&document(spec), target)["plugins"].clone();
+    assert_eq!(of(Target::Spiderpool)[1]["detectIPConflict"], true);
+    for target in [Target::Silkrail, Target::SilkrailCluster] {
+        assert_eq!(of(target)[0]["detectIPConflict"], true);
+        assert!(
+            rendered(&document(spec), target)
+                .remarks
+                .iter()
+                .all(|remark| !remark.contains("detectIPConflict"))
+        );
+    }
+    assert_eq!(of(Target::SilkrailCluster)[0]["ipam"], json!({"type": "silkrail-ipam", "store": "cluster"}));
+}

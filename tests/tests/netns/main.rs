@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 #![allow(clippy::print_stdout, reason = "what a failing test was about")]
 
+mod address_conflict;
 mod budget;
 mod call_log;
 mod check;

@@ -30,6 +30,8 @@ impl Error {
             Self::NameInUse { .. } | Self::MacInUse { .. } | Self::DuplicateAddress { .. } => {
                 ErrorCode::IN_USE
             }
+            // The next ADD gets another address: pools are used in turn.
+            Self::AddressInUse { .. } => ErrorCode::TRY_AGAIN,
             Self::DelegateTimedOut { .. } | Self::Tentative { .. } | Self::Left(_) => ErrorCode::TRY_AGAIN,
             Self::Changed(_) => ErrorCode::CHANGED,
             Self::Wait { .. } => ErrorCode::IO,

@@ -73,6 +73,12 @@ impl Coordinator {
         self.others.iter().fold(plugin, |plugin, (key, value)| plugin.with(key, value.clone()))
     }
 
+    /// Whether the addresses of a pod are probed first. Silkrail's plugins do that themselves.
+    pub(super) fn detects_conflicts(&self) -> bool {
+        self.mode != "disabled"
+            && self.others.iter().any(|(key, value)| *key == "detectIPConflict" && *value == true)
+    }
+
     /// Returns what a network without it does not have. Values that the controller sets in every network are left out.
     pub(super) fn effects(&self) -> Vec<String> {
         if self.mode == "disabled" {
@@ -83,7 +89,7 @@ impl Coordinator {
              and defaultRoute of the plugins"
                 .to_owned(),
         ];
-        let usual = ["podRPFilter", "vethMTU"];
+        let usual = ["podRPFilter", "vethMTU", "detectIPConflict"];
         let others = self.others.iter().filter(|(key, _)| !usual.contains(key));
         effects.extend(
             others.map(|(key, value)| format!("without the coordinator {key} has no effect: {value}")),

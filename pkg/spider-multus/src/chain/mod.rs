@@ -72,6 +72,14 @@ impl Chain {
             main = main.with("ipam", ipam.value(target));
         }
         let coordinator = self.coordinator.as_ref().filter(|_| target.has_spiderpool());
+        let is_own =
+            ["macvlan", "ipvlan", "sriov", "ib-sriov", "ipoib"].into_iter().any(|kind| main.is(kind));
+        if !target.has_spiderpool()
+            && is_own
+            && self.coordinator.as_ref().is_some_and(Coordinator::detects_conflicts)
+        {
+            main = main.with("detectIPConflict", true);
+        }
         let mut plugins: Vec<_> = self.ifacer.clone().into_iter().collect();
         plugins.push(main);
         plugins.extend(self.chained.iter().cloned());

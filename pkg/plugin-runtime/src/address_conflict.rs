@@ -1,0 +1,105 @@
+//! Probes whether another host of the network has an address that a pod is about to get.
+
+use std::{net::Ipv4Addr, thread, time::Duration};
+
+use cni::AddResult;
+use ipnetwork::IpNetwork;
+use rtnl::Link;
+use tracing::{info, warn};
+
+use crate::{Budget, Error, PodNetns, retry_while_busy};
+
+/// Whether the addresses of a pod are probed before it gets them: `detectIPConflict`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ConflictDetection {
+    /// They are not.
+    #[default]
+    Off,
+    /// Another host that answers makes the ADD fail.
+    On,
+}
+
+/// How often an address is probed.
+const PROBES: u32 = 2;
+/// How long an answer to a probe may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(200);
+/// How long to wait for the carrier.
+const CARRIER_TIMEOUT: Duration = Duration::from_secs(2);
+/// The delay between two looks.
+const POLL_DELAY: Duration = Duration::from_millis(5);
+
+/// Probes the IPv4 addresses of a result. The kernel probes the IPv6 ones itself. The link is down afterwards, so that the kernel
+/// announces its addresses when it comes up.
+///
+/// # Errors
+/// [`Error::AddressInUse`]; if the kernel refuses a request.
+pub(crate) fn probe(pod: &PodNetns, link: &Link, result: &AddResult) -> Result<(), Error> {
+    let addresses: Vec<_> = result
+        .ips
+        .iter()
+        .filter_map(|ip| match ip.address {
+            IpNetwork::V4(address) => Some(address.ip()),
+            IpNetwork::V6(_) => None,
+        })
+        .collect();
+    if addresses.is_empty() {
+        return Ok(());
+    }
+    if link.mac.is_none() {
+        // The entries of InfiniBand have addresses of 20 bytes, which are not compared here.
+        info!(link = %link.name, "its addresses are not probed: it is not an Ethernet link");
+        return Ok(());
+    }
+    retry_while_busy(|| pod.links.set_up(link.index, true))?;
+    let probed = probe_all(pod, link, &addresses);
+    pod.links.set_up(link.index, false)?;
+    probed
+}
+
+fn probe_all(pod: &PodNetns, link: &Link, addresses: &[Ipv4Addr]) -> Result<(), Error> {
+    if !wait_for_carrier(pod, link)? {
+        warn!(link = %link.name, "its addresses are not probed: it has no carrier");
+        return Ok(());
+    }
+    for _ in 0..PROBES {
+        for address in addresses {
+            pod.links.remove_neighbour(link.index, *address)?;
+            pod.links.request_neighbour(link.index, *address)?;
+        }
+        let budget = Budget::of_call();
+        let deadline = budget.until("answers to probes", ANSWER_TIMEOUT);
+        while !deadline.has_passed() {
+            for address in addresses {
+                match pod.links.neighbour(link.index, *address)? {
+                    None => {}
+                    // A link without ARP resolves every address to its own.
+                    Some(mac) if Some(mac) == link.mac => {}
+                    // A namespace without any address has no local routing table, and every address counts as a broadcast one.
+                    Some(mac) if mac.is_multicast() => {
+                        warn!(link = %link.name, "its addresses are not probed: lo is down");
+                        return Ok(());
+                    }
+                    Some(mac) => {
+                        return Err(Error::AddressInUse { address: *address, mac, link: link.name.clone() });
+                    }
+                }
+            }
+            thread::sleep(POLL_DELAY);
+        }
+    }
+    Ok(())
+}
+
+fn wait_for_carrier(pod: &PodNetns, link: &Link) -> Result<bool, Error> {
+    let budget = Budget::of_call();
+    let deadline = budget.until("the carrier", CARRIER_TIMEOUT);
+    loop {
+        if pod.links.link_by_index(link.index)?.running {
+            return Ok(true);
+        }
+        if deadline.has_passed() {
+            return Ok(false);
+        }
+        thread::sleep(POLL_DELAY);
+    }
+}
