@@ -7,7 +7,7 @@ use ipnetwork::IpNetwork;
 use rtnl::Link;
 use tracing::{info, warn};
 
-use crate::{Budget, Error, PodNetns, retry_while_busy};
+use crate::{Budget, Error, PodNetns, arp, retry_while_busy};
 
 /// Whether the addresses of a pod are probed before it gets them: `detectIPConflict`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ const PROBES: u32 = 2;
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(200);
 /// How long to wait for the carrier.
 const CARRIER_TIMEOUT: Duration = Duration::from_secs(2);
-/// The delay between two looks.
+/// The delay between two looks at the carrier.
 const POLL_DELAY: Duration = Duration::from_millis(5);
 
 /// Probes the IPv4 addresses of a result. The kernel probes the IPv6 ones itself. The link is down afterwards, so that the kernel
@@ -42,49 +42,34 @@ pub(crate) fn probe(pod: &PodNetns, link: &Link, result: &AddResult) -> Result<(
             IpNetwork::V6(_) => None,
         })
         .collect();
+    let Some(mac) = link.mac else {
+        info!(link = %link.name, "its addresses are not probed: it is not an Ethernet link");
+        return Ok(());
+    };
     if addresses.is_empty() {
         return Ok(());
     }
-    if link.mac.is_none() {
-        // The entries of InfiniBand have addresses of 20 bytes, which are not compared here.
-        info!(link = %link.name, "its addresses are not probed: it is not an Ethernet link");
-        return Ok(());
-    }
     retry_while_busy(|| pod.links.set_up(link.index, true))?;
-    let probed = probe_all(pod, link, &addresses);
+    let probed = probe_all(pod, link, mac, &addresses);
     pod.links.set_up(link.index, false)?;
     probed
 }
 
-fn probe_all(pod: &PodNetns, link: &Link, addresses: &[Ipv4Addr]) -> Result<(), Error> {
+fn probe_all(
+    pod: &PodNetns,
+    link: &Link,
+    mac: identifiers::MacAddr,
+    addresses: &[Ipv4Addr],
+) -> Result<(), Error> {
     if !wait_for_carrier(pod, link)? {
         warn!(link = %link.name, "its addresses are not probed: it has no carrier");
         return Ok(());
     }
+    let failed = |source| Error::Wait { what: "answers to ARP probes", source };
     for _ in 0..PROBES {
-        for address in addresses {
-            pod.links.remove_neighbour(link.index, *address)?;
-            pod.links.request_neighbour(link.index, *address)?;
-        }
-        let budget = Budget::of_call();
-        let deadline = budget.until("answers to probes", ANSWER_TIMEOUT);
-        while !deadline.has_passed() {
-            for address in addresses {
-                match pod.links.neighbour(link.index, *address)? {
-                    None => {}
-                    // A link without ARP resolves every address to its own.
-                    Some(mac) if Some(mac) == link.mac => {}
-                    // A namespace without any address has no local routing table, and every address counts as a broadcast one.
-                    Some(mac) if mac.is_multicast() => {
-                        warn!(link = %link.name, "its addresses are not probed: lo is down");
-                        return Ok(());
-                    }
-                    Some(mac) => {
-                        return Err(Error::AddressInUse { address: *address, mac, link: link.name.clone() });
-                    }
-                }
-            }
-            thread::sleep(POLL_DELAY);
+        let found = pod.run(|| arp::probe(&link.name, mac, addresses, ANSWER_TIMEOUT))?.map_err(failed)?;
+        if let Some((address, mac)) = found {
+            return Err(Error::AddressInUse { address, mac, link: link.name.clone() });
         }
     }
     Ok(())

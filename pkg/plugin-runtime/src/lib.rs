@@ -13,6 +13,7 @@
 
 mod adapter;
 mod address_conflict;
+pub mod arp;
 pub mod attachment;
 mod budget;
 mod call_log;

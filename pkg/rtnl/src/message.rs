@@ -29,6 +29,7 @@ pub(crate) enum Message {
     Address(u16, AddressMessage),
     Route(u16, RouteMessage),
     Rule(u16, RuleMessage),
+    /// Only sent, never received.
     Neighbour(u16, NeighbourMessage),
     NetnsId(u16, NsidMessage),
     /// Any other message, which is skipped.
@@ -45,7 +46,6 @@ pub(crate) const NEWROUTE: u16 = 24;
 pub(crate) const GETROUTE: u16 = 26;
 pub(crate) const NEWNEIGH: u16 = 28;
 pub(crate) const DELNEIGH: u16 = 29;
-pub(crate) const GETNEIGH: u16 = 30;
 pub(crate) const NEWRULE: u16 = 32;
 pub(crate) const DELRULE: u16 = 33;
 pub(crate) const GETRULE: u16 = 34;
@@ -102,7 +102,6 @@ impl NetlinkDeserializable for Message {
             NEWADDR..=GETADDR if is_ip(payload) => Self::Address(kind, AddressMessage::parse(payload)?),
             NEWRULE..=GETRULE if is_ip(payload) => Self::Rule(kind, RuleMessage::parse(payload)?),
             NEWROUTE..=GETROUTE if is_ip(payload) => Self::Route(kind, RouteMessage::parse(payload)?),
-            NEWNEIGH..=GETNEIGH if is_ip(payload) => Self::Neighbour(kind, NeighbourMessage::parse(payload)?),
             NEWNSID..=GETNSID => Self::NetnsId(kind, NsidMessage::parse(payload)?),
             _ => Self::Other(kind),
         })

@@ -8,11 +8,9 @@ use std::{net::Ipv4Addr, time::Duration};
 
 use cni::AddResult;
 use ipnetwork::{IpNetwork, Ipv4Network};
-use plugin_runtime::{Budget, Error, PodNetns};
+use plugin_runtime::{Budget, Error, PodNetns, arp};
 use rtnl::Link;
 use tracing::debug;
-
-use crate::arp_frame;
 
 /// How long to wait for the carrier, without which the announcement would be lost.
 const ANNOUNCE_CARRIER_TIMEOUT: Duration = Duration::from_millis(200);
@@ -40,10 +38,7 @@ pub fn announce(pod: &PodNetns, link: &Link, result: &AddResult) -> Result<(), E
         let _ = pod.links.request_announcement(link.index, ip).inspect_err(|error| failed(error));
     }
     if let Some(mac) = link.mac.filter(|_| !others.is_empty()) {
-        let _ = pod
-            .netns
-            .run(|| arp_frame::announce(&link.name, mac, &others))?
-            .inspect_err(|error| failed(error));
+        let _ = pod.netns.run(|| arp::announce(&link.name, mac, &others))?.inspect_err(|error| failed(error));
     }
     Ok(())
 }

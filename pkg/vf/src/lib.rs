@@ -9,7 +9,6 @@
 
 mod add;
 mod admin_mac;
-mod arp_frame;
 mod change;
 mod check;
 pub mod conf;

@@ -8,7 +8,9 @@ use silkrail_tests::rail::{RailNode, ip, ipam};
 #[test]
 fn ipam_case_097_an_address_that_another_host_has_is_refused_and_the_next_one_is_assigned() {
     let rail = RailNode::new();
+    // The pod has another network. Its address is not the sender of probes, else others would send to the wrong link.
     rail.pod.run_ip("link set lo up");
+    rail.pod.run_ip("address add 10.9.9.9/32 dev lo");
     rail.switch.run_ip("address add 10.7.0.10/24 dev port0");
     rail.switch.set_sysctl("net/ipv4/conf/port0/arp_accept", "1");
     let mac = rail.switch.ip("link show port0")[0]["address"].as_str().unwrap().to_owned();
@@ -16,6 +18,7 @@ fn ipam_case_097_an_address_that_another_host_has_is_refused_and_the_next_one_is
     let before = rail.node.snapshot();
     call.add().error(11).says(&["address 10.7.0.10 of net1 is in use by another host", &mac]);
     rail.node.snapshot().assert_is(&before);
+    assert!(rail.switch.ip("neighbour show 10.9.9.9 dev port0").is_empty());
     // The runtime tries again.
     let result = call.add().ok();
     assert_eq!(ip(&result), "10.7.0.11");
@@ -32,7 +35,6 @@ fn ipam_case_097_an_address_that_another_host_has_is_refused_and_the_next_one_is
 #[test]
 fn ipam_case_098_a_pool_of_which_others_have_all_addresses_is_not_probed_for_ever() {
     let rail = RailNode::new();
-    rail.pod.run_ip("link set lo up");
     for last in 10..13 {
         rail.switch.run_ip(&format!("address add 10.7.0.{last}/24 dev port0"));
     }
