@@ -74,7 +74,9 @@ impl<K: ChildLinkKind> ChildLinkConf<K> {
             return Err(Error::config(why));
         }
         let (mode, mac, dns) = (kind.mode(common)?, kind.mac(common)?, common.conf.dns()?);
-        Ok(Self { settings, mode, mac, chained, dns, routing: PodRouting::of(common)? })
+        let routing = PodRouting::of(common)?;
+        let routing = if K::CAN_PROBE { routing } else { routing.without_conflict_detection(K::NAME)? };
+        Ok(Self { settings, mode, mac, chained, dns, routing })
     }
 
     /// Takes the parent of an ADD from the chain, unless the configuration has a `master`. The `prevResult` of a CHECK has

@@ -12,6 +12,9 @@ pub trait ChildLinkKind: Sync + 'static {
     const CONFLICTING: Option<&'static str>;
     /// The link layer of the parent and of the link.
     const LAYER: LinkLayer = LinkLayer::Ethernet;
+
+    /// Whether a link receives the answers to ARP probes.
+    const CAN_PROBE: bool = true;
     /// Whether the link can be used without addresses.
     const LAYER_2: bool;
     /// Whether the plugin can follow another one in a chain. It then takes the addresses of `prevResult`, and its

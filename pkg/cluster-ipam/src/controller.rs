@@ -26,12 +26,11 @@ use crate::{
     hold_down::{HoldDowns, NodeState, NodeStates},
     ip_block::{self, IpBlockObject},
     node_object::NodeLabels,
+    node_state,
     pool_directory::PoolFiles,
     pool_status::{self, ReportedBlock},
 };
 
-/// The taint of a node that an administrator declares to be off.
-const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_secs(2);
 
@@ -210,13 +209,7 @@ impl std::fmt::Debug for Controller {
 }
 
 fn state(node: &Node) -> NodeState {
-    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
-    let is_tainted = taints.is_some_and(|taints| taints.iter().any(|taint| taint.key == OUT_OF_SERVICE));
-    // Kubernetes does not remove the taint when the node is back.
-    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
-    let is_ready =
-        conditions.is_some_and(|all| all.iter().any(|one| one.type_ == "Ready" && one.status == "True"));
-    if is_tainted && !is_ready { NodeState::OutOfService } else { NodeState::InService }
+    if node_state::is_out_of_service(node) { NodeState::OutOfService } else { NodeState::InService }
 }
 
 fn reported(block: &IpBlockObject) -> Option<ReportedBlock> {

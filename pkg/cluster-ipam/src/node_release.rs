@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use block_leases::{ApiError, BlockRecord, remove_record};
 use ipam::IpBlock;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::{
+    api::core::v1::Node,
+    jiff::{SignedDuration, Timestamp},
+};
 use kube::{Api, Client, ResourceExt};
 use kubeapi::{quietly, with_causes};
 use tokio::time::timeout;
@@ -12,6 +15,7 @@ use tokio::time::timeout;
 use crate::{
     KubeBlocks,
     ip_block::{self, IpBlockObject},
+    node_state,
 };
 
 /// The timeout of a request to the API server.
@@ -22,7 +26,18 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct NodeRelease {
     blocks: KubeBlocks,
     leased: Vec<LeasedBlock>,
-    is_ready: bool,
+    state: NodePresence,
+}
+
+/// What the Node object says about a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodePresence {
+    /// There is none, its kubelet has not reported for a while, or an administrator has declared it to be out of service.
+    Gone,
+    /// Its kubelet reports, or did until recently.
+    Present,
+    /// Likewise, and the object was created recently: the machine may still use blocks that it has leased under a former one.
+    New,
 }
 
 /// A block of the node.
@@ -44,12 +59,12 @@ pub enum NodeReleaseError {
         /// Why it failed.
         problem: String,
     },
-    /// The node is ready, so that its pods run.
+    /// The kubelet of the node reports, so that its pods may run.
     #[error(
-        "Node {0} is ready: its pods run, and their addresses would be assigned twice; switch it off, wait until it is not ready, and \
-         try again"
+        "Node {0} reports to the API server: its pods may run, and their addresses would be assigned twice; switch it off, wait until \
+         its condition Ready is Unknown (about a minute), and try again"
     )]
-    Ready(String),
+    Present(String),
 }
 
 impl LeasedBlock {
@@ -65,9 +80,9 @@ impl NodeRelease {
     /// # Errors
     /// [`NodeReleaseError::Request`].
     pub async fn read(client: Client, node: &str) -> Result<Self, NodeReleaseError> {
-        let (uid, is_ready) = match within(Api::<Node>::all(client.clone()).get_opt(node)).await {
-            Ok(Some(found)) => (found.uid(), is_ready(&found)),
-            Ok(None) => (None, false),
+        let (uid, state) = match within(Api::<Node>::all(client.clone()).get_opt(node)).await {
+            Ok(Some(found)) => (found.uid(), presence(&found)),
+            Ok(None) => (None, NodePresence::Gone),
             Err(problem) => return Err(NodeReleaseError::Request { what: "Node", problem }),
         };
         let objects = Api::<IpBlockObject>::all_with(client.clone(), &ip_block::resource());
@@ -79,14 +94,19 @@ impl NodeRelease {
             // What cannot be read is not of a node.
             let Ok(record) = ip_block::record(object) else { continue };
             match record.clone().owner() {
-                // While the node is ready, only blocks of a former machine can be released.
-                Some(owner) if owner.node == node && !(is_ready && Some(&owner.uid) == uid.as_ref()) => {
-                    leased.push(LeasedBlock { record, used });
+                Some(owner) if owner.node == node => {
+                    let is_releasable = match state {
+                        NodePresence::Gone => true,
+                        // Of a former machine with the name.
+                        NodePresence::Present => Some(&owner.uid) != uid.as_ref(),
+                        NodePresence::New => false,
+                    };
+                    leased.extend(is_releasable.then_some(LeasedBlock { record, used }));
                 }
                 _ => {}
             }
         }
-        Ok(Self { blocks: KubeBlocks::new(client, REQUEST_TIMEOUT), leased, is_ready })
+        Ok(Self { blocks: KubeBlocks::new(client, REQUEST_TIMEOUT), leased, state })
     }
 
     /// Returns the blocks.
@@ -94,9 +114,9 @@ impl NodeRelease {
         &self.leased
     }
 
-    /// Whether the node is ready, so that the blocks are those of a former machine with its name.
-    pub fn is_node_ready(&self) -> bool {
-        self.is_ready
+    /// Returns what the Node object says. If it is not gone, only blocks of a former machine with its name are returned.
+    pub fn node(&self) -> NodePresence {
+        self.state
     }
 
     /// Makes a block free for other nodes.
@@ -115,7 +135,17 @@ async fn within<T>(answer: impl Future<Output = kube::Result<T>>) -> Result<T, S
     }
 }
 
-fn is_ready(node: &Node) -> bool {
+fn presence(node: &Node) -> NodePresence {
+    if node_state::is_out_of_service(node) {
+        return NodePresence::Gone;
+    }
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
-    conditions.is_some_and(|all| all.iter().any(|one| one.type_ == "Ready" && one.status == "True"))
+    let ready = conditions.and_then(|all| all.iter().find(|one| one.type_ == "Ready"));
+    // The node controller sets Unknown when the kubelet has not reported for its grace period. False is the kubelet's own report.
+    if ready.is_some_and(|ready| ready.status == "Unknown") {
+        return NodePresence::Gone;
+    }
+    let age = node.creation_timestamp().map(|created| Timestamp::now().duration_since(created.0));
+    let is_new = age.is_none_or(|age| age < SignedDuration::from_secs(10 * 60));
+    if is_new { NodePresence::New } else { NodePresence::Present }
 }

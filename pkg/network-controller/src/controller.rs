@@ -1,6 +1,12 @@
 //! The controller.
 
-use std::{convert::Infallible, fmt, pin::pin, time::Duration};
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    fmt,
+    pin::pin,
+    time::{Duration, Instant},
+};
 
 use futures_util::{StreamExt, stream};
 use kube::{
@@ -15,14 +21,15 @@ use spider_multus::Target;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::{
-    plan::{self, CONFIG_KIND, NetworkChange},
+    object_key::ObjectKey,
+    plan::{self, CONFIG_KIND, NetworkAction, NetworkChange},
     report::ProblemReports,
 };
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Changes within this time are handled together.
 const TICK: Duration = Duration::from_secs(1);
-/// Time after which changes that failed are tried again.
+/// Time after which a change that failed is tried again.
 const RETRY_DELAY: Duration = Duration::from_secs(10);
 
 /// The controller of networks.
@@ -32,6 +39,8 @@ pub struct NetworkController {
     configs: ObjectStore<DynamicObject>,
     networks: ObjectStore<DynamicObject>,
     reports: ProblemReports,
+    /// The changes that failed, by the configuration: when they are tried again, and why they failed.
+    failures: BTreeMap<ObjectKey, (Instant, String)>,
 }
 
 impl NetworkController {
@@ -41,7 +50,7 @@ impl NetworkController {
         let (networks, network_changes) = ObjectStore::watch(&client, network_resource(), Config::default());
         let mut changes = pin!(stream::select(config_changes, network_changes));
         let reports = ProblemReports::new(client.clone());
-        let mut controller = Self { client, target, configs, networks, reports };
+        let mut controller = Self { client, target, configs, networks, reports, failures: BTreeMap::new() };
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut has_changed = true;
@@ -49,64 +58,67 @@ impl NetworkController {
             tokio::select! {
                 Some(()) = changes.next() => has_changed = true,
                 _ = ticks.tick() => {
-                    if has_changed {
+                    let is_due = |(at, _): &(Instant, String)| Instant::now() >= *at;
+                    if has_changed || controller.failures.values().any(is_due) {
                         has_changed = !controller.step().await;
-                    }
-                    if has_changed {
-                        ticks.reset_after(RETRY_DELAY.min(TICK * 10));
                     }
                 }
             }
         }
     }
 
-    /// Makes the changes. Returns `false` if the objects are not known yet, or a change failed.
+    /// Makes the changes. Returns `false` if the objects are not known yet.
     async fn step(&mut self) -> bool {
         let (Some(configs), Some(networks)) = (self.configs.objects(), self.networks.objects()) else {
             return false;
         };
         let configs: Vec<&DynamicObject> = configs.iter().map(AsRef::as_ref).collect();
         let networks: Vec<&DynamicObject> = networks.iter().map(AsRef::as_ref).collect();
-        let plan = plan::plan(&configs, &networks, self.target);
-        self.reports.report(plan.problems, &configs).await;
-        let mut is_done = true;
+        let mut plan = plan::plan(&configs, &networks, self.target);
+        let now = Instant::now();
+        self.failures.retain(|key, _| plan.changes.iter().any(|change| change.config == *key));
         for change in &plan.changes {
+            if self.failures.get(&change.config).is_some_and(|(at, _)| now < *at) {
+                continue;
+            }
             match self.make(change).await {
-                Ok(what) => tracing::info!("NetworkAttachmentDefinition {what}"),
+                Ok(what) => {
+                    self.failures.remove(&change.config);
+                    tracing::info!("NetworkAttachmentDefinition {} {what}", change.network);
+                }
                 Err(problem) => {
-                    tracing::warn!("NetworkAttachmentDefinition {problem}");
-                    is_done = false;
+                    let problem = format!("NetworkAttachmentDefinition {}: {problem}", change.network);
+                    self.failures.insert(change.config.clone(), (Instant::now() + RETRY_DELAY, problem));
                 }
             }
         }
-        is_done
+        let failures = self.failures.iter().map(|(key, (_, problem))| (key.clone(), problem.clone()));
+        plan.problems.extend(failures);
+        self.reports.report(plan.problems, &configs).await;
+        true
     }
 
-    /// Makes a change. It fails if the network was changed since it was read.
-    async fn make(&self, change: &NetworkChange) -> Result<String, String> {
-        match change {
-            NetworkChange::Create(key, object) => {
-                let api = self.networks_of(&key.namespace);
-                within(api.create(&PostParams::default(), &parse(object)?))
-                    .await
-                    .map_err(|error| format!("{key}: {error}"))?;
-                Ok(format!("{key} was created"))
+    /// Makes a change, and returns its description. It fails if the network was changed since it was read.
+    async fn make(&self, change: &NetworkChange) -> Result<&'static str, String> {
+        let ObjectKey { namespace, name } = &change.network;
+        let api = self.networks_of(namespace);
+        match &change.action {
+            NetworkAction::Create(object) => {
+                within(api.create(&PostParams::default(), &parse(object)?)).await?;
+                Ok("was created")
             }
-            NetworkChange::Replace(key, object) => {
-                let api = self.networks_of(&key.namespace);
-                let replaced = within(api.replace(&key.name, &PostParams::default(), &parse(object)?)).await;
-                replaced.map_err(|error| format!("{key}: {error}"))?;
-                Ok(format!("{key} was changed"))
+            NetworkAction::Replace(object) => {
+                within(api.replace(name, &PostParams::default(), &parse(object)?)).await?;
+                Ok("was changed")
             }
-            NetworkChange::Delete { key, uid, resource_version } => {
+            NetworkAction::Delete { uid, resource_version } => {
                 let preconditions = Preconditions {
                     uid: Some(uid.clone()),
                     resource_version: Some(resource_version.clone()),
                 };
                 let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-                let deleted = within(self.networks_of(&key.namespace).delete(&key.name, &params)).await;
-                deleted.map_err(|error| format!("{key}: {error}"))?;
-                Ok(format!("{key}, whose {CONFIG_KIND} has another name now, was deleted"))
+                within(api.delete(name, &params)).await?;
+                Ok("was deleted: its SpiderMultusConfig has another name for it now")
             }
         }
     }

@@ -13,13 +13,23 @@ pub(crate) const CONFIG_KIND: &str = "SpiderMultusConfig";
 
 /// A change of a NetworkAttachmentDefinition.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum NetworkChange {
+pub(crate) struct NetworkChange {
+    /// The network.
+    pub(crate) network: ObjectKey,
+    /// The configuration to which it belongs.
+    pub(crate) config: ObjectKey,
+    pub(crate) action: NetworkAction,
+}
+
+/// What to do with a NetworkAttachmentDefinition.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum NetworkAction {
     /// It does not exist.
-    Create(ObjectKey, Value),
+    Create(Value),
     /// It is not as it should be. The object has the version that was read.
-    Replace(ObjectKey, Value),
-    /// Its configuration has another name now.
-    Delete { key: ObjectKey, uid: String, resource_version: String },
+    Replace(Value),
+    /// Its configuration has another name now, under which there is one.
+    Delete { uid: String, resource_version: String },
 }
 
 /// The changes, and what prevents others.
@@ -35,47 +45,65 @@ pub(crate) fn plan(configs: &[&DynamicObject], networks: &[&DynamicObject], targ
     let existing: BTreeMap<_, _> =
         networks.iter().map(|network| (ObjectKey::of(network), *network)).collect();
     let mut plan = NetworkPlan::default();
-    // Configurations whose networks are known, and the names of these.
-    let mut wanted: BTreeMap<ObjectKey, &DynamicObject> = BTreeMap::new();
-    let mut unknown = Vec::new();
+    let mut wanted: BTreeMap<ObjectKey, Vec<(&DynamicObject, NetworkAttachment)>> = BTreeMap::new();
     for config in configs.iter().filter(|config| config.metadata.deletion_timestamp.is_none()) {
-        let network = match rendered(config, target) {
-            Ok(network) => network,
-            Err(problem) => {
-                plan.problems.insert(ObjectKey::of(config), problem);
-                unknown.push(config.uid());
-                continue;
+        match rendered(config, target) {
+            Ok(network) => {
+                let namespace = config.namespace().unwrap_or_default();
+                let key = ObjectKey { namespace, name: network.name.clone() };
+                wanted.entry(key).or_default().push((config, network));
             }
-        };
-        let key = ObjectKey { namespace: config.namespace().unwrap_or_default(), name: network.name.clone() };
-        if let Some(first) = wanted.get(&key) {
-            let problem = format!(
-                "{CONFIG_KIND} {} has a NetworkAttachmentDefinition of that name already; change cr-name of one of them",
-                ObjectKey::of(first)
-            );
-            plan.problems.insert(ObjectKey::of(config), problem);
-            continue;
-        }
-        wanted.insert(key.clone(), config);
-        match change(config, &network, &key, existing.get(&key).copied()) {
-            Ok(change) => plan.changes.extend(change),
             Err(problem) => drop(plan.problems.insert(ObjectKey::of(config), problem)),
         }
     }
-    // Those of deleted configurations are deleted by the API server.
-    let is_live = |uid: &String| configs.iter().any(|config| config.uid().as_ref() == Some(uid));
-    for (key, network) in &existing {
-        let Some(owner) = owner(network).filter(is_live) else { continue };
-        let is_current = wanted.get(key).is_some_and(|config| config.uid().as_ref() == Some(&owner));
-        if !is_current && !unknown.contains(&Some(owner)) {
-            plan.changes.push(NetworkChange::Delete {
-                key: key.clone(),
-                uid: network.uid().unwrap_or_default(),
-                resource_version: network.resource_version().unwrap_or_default(),
-            });
+    for (key, mut candidates) in wanted {
+        let existing_one = existing.get(&key).copied();
+        // The one that has the network, or else the oldest.
+        let owner = existing_one.and_then(owner);
+        candidates.sort_by_key(|(config, _)| {
+            let is_owner = owner.is_some() && config.uid() == owner;
+            (!is_owner, config.creation_timestamp(), ObjectKey::of(config))
+        });
+        let Some(((config, network), others)) = candidates.split_first() else { continue };
+        for (other, _) in others {
+            let problem = format!(
+                "{CONFIG_KIND} {} has a NetworkAttachmentDefinition of that name already; change cr-name of one of them",
+                ObjectKey::of(config)
+            );
+            plan.problems.insert(ObjectKey::of(other), problem);
+        }
+        match action(config, network, &key, existing_one) {
+            Ok(None) => plan.changes.extend(former(config, &key, &existing)),
+            Ok(Some(action)) => {
+                plan.changes.push(NetworkChange { network: key, config: ObjectKey::of(config), action })
+            }
+            Err(problem) => drop(plan.problems.insert(ObjectKey::of(config), problem)),
         }
     }
     plan
+}
+
+/// Returns the deletions of networks that a configuration had under other names. Its current one exists. Those of deleted
+/// configurations are deleted by the API server.
+fn former<'a>(
+    config: &'a DynamicObject,
+    current: &'a ObjectKey,
+    existing: &'a BTreeMap<ObjectKey, &DynamicObject>,
+) -> impl Iterator<Item = NetworkChange> + use<'a> {
+    let is_former = move |(key, network): &(&ObjectKey, &&DynamicObject)| {
+        *key != current
+            && key.namespace == current.namespace
+            && owner(network).is_some()
+            && owner(network) == config.uid()
+    };
+    existing.iter().filter(is_former).map(|(key, network)| NetworkChange {
+        network: key.clone(),
+        config: ObjectKey::of(config),
+        action: NetworkAction::Delete {
+            uid: network.uid().unwrap_or_default(),
+            resource_version: network.resource_version().unwrap_or_default(),
+        },
+    })
 }
 
 fn rendered(config: &DynamicObject, target: Target) -> Result<NetworkAttachment, String> {
@@ -92,31 +120,43 @@ fn owner(network: &DynamicObject) -> Option<String> {
     controllers.next().map(|owner| owner.uid.clone())
 }
 
-fn change(
+fn action(
     config: &DynamicObject,
     network: &NetworkAttachment,
     key: &ObjectKey,
     existing: Option<&DynamicObject>,
-) -> Result<Option<NetworkChange>, String> {
-    let mut object = network.object();
-    object["metadata"]["namespace"] = json!(key.namespace);
-    object["metadata"]["ownerReferences"] = json!([{
-        "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": CONFIG_KIND, "name": config.name_any(), "uid": config.uid(),
-        "controller": true, "blockOwnerDeletion": true,
-    }]);
-    let Some(existing) = existing else { return Ok(Some(NetworkChange::Create(key.clone(), object))) };
+) -> Result<Option<NetworkAction>, String> {
+    let Some(existing) = existing else { return Ok(Some(NetworkAction::Create(new(config, network, key)))) };
     if owner(existing) != config.uid() {
         return Err(format!(
             "NetworkAttachmentDefinition {key} exists and does not belong to it; delete it, or set another name with the annotation \
              multus.spidernet.io/cr-name"
         ));
     }
-    if existing.annotations() == &network.annotations && is_same(&existing.data, network.config.as_deref()) {
+    let annotations = existing.annotations();
+    let has = |(name, value): (&String, &String)| annotations.get(name) == Some(value);
+    let is_current =
+        network.annotations.iter().all(has) && is_same(&existing.data, network.config.as_deref());
+    if is_current || existing.metadata.deletion_timestamp.is_some() {
         return Ok(None);
     }
-    object["metadata"]["resourceVersion"] = json!(existing.resource_version());
-    object["metadata"]["labels"] = json!(existing.labels());
-    Ok(Some(NetworkChange::Replace(key.clone(), object)))
+    // What others have added to the object stays.
+    let mut changed = serde_json::to_value(existing).map_err(|error| error.to_string())?;
+    for (name, value) in &network.annotations {
+        changed["metadata"]["annotations"][name] = json!(value);
+    }
+    changed["spec"] = network.object()["spec"].clone();
+    Ok(Some(NetworkAction::Replace(changed)))
+}
+
+fn new(config: &DynamicObject, network: &NetworkAttachment, key: &ObjectKey) -> Value {
+    let mut object = network.object();
+    object["metadata"]["namespace"] = json!(key.namespace);
+    object["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": CONFIG_KIND, "name": config.name_any(), "uid": config.uid(),
+        "controller": true, "blockOwnerDeletion": true,
+    }]);
+    object
 }
 
 /// Whether the configurations are the same, regardless of the order of keys and of spaces.
@@ -141,7 +181,7 @@ mod tests {
     }
 
     fn created(plan: &NetworkPlan) -> DynamicObject {
-        let [NetworkChange::Create(_, object) | NetworkChange::Replace(_, object)] = &plan.changes[..] else {
+        let [NetworkChange { action: NetworkAction::Create(object), .. }] = &plan.changes[..] else {
             panic!("{plan:?}")
         };
         let mut object = object.clone();
@@ -162,39 +202,46 @@ mod tests {
         assert_eq!(network.metadata.owner_references.as_ref().unwrap()[0].uid, "uid-rail0");
         assert!(network.data["spec"]["config"].as_str().unwrap().contains("\"store\": \"cluster\""));
         assert_eq!(plan_of(&[&before], &[&network]).changes, []);
-        // Spiderpool writes the configuration in one line.
+        // Spiderpool writes the configuration in one line, and others add annotations.
         let mut compact = network.clone();
         let value: Value = serde_json::from_str(network.data["spec"]["config"].as_str().unwrap()).unwrap();
         compact.data["spec"]["config"] = json!(value.to_string());
+        compact.annotations_mut().insert("other".to_owned(), "x".to_owned());
+        compact.finalizers_mut().push("example.com/other".to_owned());
         assert_eq!(plan_of(&[&before], &[&compact]).changes, []);
         let after = config("rail0", json!({"a": "b"}), 9000);
-        let [NetworkChange::Replace(key, object)] = &plan_of(&[&after], &[&network]).changes[..] else {
-            panic!()
+        let plan = plan_of(&[&after], &[&compact]);
+        let [NetworkChange { network: key, action: NetworkAction::Replace(object), .. }] = &plan.changes[..]
+        else {
+            panic!("{plan:?}")
         };
         assert_eq!(
             (key.to_string().as_str(), &object["metadata"]["resourceVersion"]),
             ("ai/rail0", &json!("7"))
         );
-        assert!(
-            object["spec"]["config"].as_str().unwrap().contains("9000")
-                && object["metadata"]["annotations"]["a"] == "b"
-        );
+        assert!(object["spec"]["config"].as_str().unwrap().contains("9000"));
+        assert_eq!(object["metadata"]["annotations"], json!({"a": "b", "other": "x"}));
+        assert_eq!(object["metadata"]["finalizers"], json!(["example.com/other"]));
+        compact.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        assert_eq!(plan_of(&[&after], &[&compact]).changes, []);
     }
 
     #[test]
     fn a_network_that_belongs_to_nobody_or_to_another_is_not_touched() {
-        let (one, two) = (
-            config("one", Value::Null, 1500),
-            config("two", json!({"multus.spidernet.io/cr-name": "one"}), 1500),
-        );
-        let plan = plan_of(&[&one, &two], &[]);
-        assert_eq!(plan.changes.len(), 1);
-        assert!(
-            plan.problems
-                .values()
-                .all(|problem| problem.contains("ai/one has a NetworkAttachmentDefinition of that name"))
-        );
-        let mut foreign = created(&plan);
+        let one = config("one", Value::Null, 1500);
+        let two = config("a-two", json!({"multus.spidernet.io/cr-name": "one"}), 1500);
+        let mut plan = plan_of(&[&two, &one], &[]);
+        assert_eq!((plan.changes.len(), plan.changes[0].config.name.as_str()), (1, "a-two"));
+        // The one that has it keeps it, whatever the order.
+        let network = created(&plan_of(&[&one], &[]));
+        for configs in [[&one, &two], [&two, &one]] {
+            plan = plan_of(&configs, &[&network]);
+            assert_eq!(plan.changes, []);
+            let (key, problem) = plan.problems.iter().next().unwrap();
+            assert_eq!(key.name, "a-two");
+            assert!(problem.contains("ai/one has a NetworkAttachmentDefinition of that name"), "{problem}");
+        }
+        let mut foreign = network;
         foreign.metadata.owner_references = None;
         let plan = plan_of(&[&one], &[&foreign]);
         assert_eq!(plan.changes, []);
@@ -206,20 +253,31 @@ mod tests {
     }
 
     #[test]
-    fn a_network_whose_configuration_has_another_name_is_deleted() {
+    fn a_network_whose_configuration_has_another_name_is_deleted_when_there_is_another() {
         let network = created(&plan_of(&[&config("rail0", Value::Null, 1500)], &[]));
         let renamed = config("rail0", json!({"multus.spidernet.io/cr-name": "other"}), 1500);
         let plan = plan_of(&[&renamed], &[&network]);
-        let [NetworkChange::Create(new, _), NetworkChange::Delete { key, uid, .. }] = &plan.changes[..]
+        let [NetworkChange { network: key, action: NetworkAction::Create(_), .. }] = &plan.changes[..] else {
+            panic!("{plan:?}")
+        };
+        assert_eq!(key.name, "other");
+        let new = created(&plan);
+        let plan = plan_of(&[&renamed], &[&network, &new]);
+        let [NetworkChange { network: key, action: NetworkAction::Delete { uid, .. }, .. }] =
+            &plan.changes[..]
         else {
             panic!("{plan:?}")
         };
-        assert_eq!((new.name.as_str(), key.name.as_str(), uid.as_str()), ("other", "rail0", "n"));
+        assert_eq!((key.name.as_str(), uid.as_str()), ("rail0", "n"));
+        // The new name is taken.
+        let mut foreign = new.clone();
+        foreign.metadata.owner_references = None;
+        assert_eq!(plan_of(&[&renamed], &[&network, &foreign]).changes, []);
         // The API server deletes the network of a configuration that is gone, or about to be.
         assert_eq!(plan_of(&[], &[&network]).changes, []);
         let mut ending = renamed.clone();
         ending.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
-        assert_eq!(plan_of(&[&ending], &[]).changes, []);
+        assert_eq!(plan_of(&[&ending], &[&network, &new]).changes, []);
         // While a configuration is invalid, its network stays.
         let mut invalid = renamed;
         invalid.data["spec"]["macvlan"]["master"] = json!(5);

@@ -30,20 +30,23 @@ impl ProblemReports {
 
     /// Reports the problems that were not there before.
     pub(crate) async fn report(&mut self, problems: BTreeMap<ObjectKey, String>, configs: &[&DynamicObject]) {
-        for (key, problem) in &problems {
-            if self.reported.get(key) == Some(problem) {
+        self.reported.retain(|key, _| problems.contains_key(key));
+        for (key, problem) in problems {
+            if self.reported.get(&key) == Some(&problem) {
                 continue;
             }
             tracing::warn!("SpiderMultusConfig {key}: {problem}");
-            let config = configs.iter().find(|config| ObjectKey::of(config) == *key);
-            if let Some(config) = config {
-                self.publish(config, problem).await;
+            let config = configs.iter().find(|config| ObjectKey::of(config) == key);
+            if let Some(config) = config
+                && self.publish(config, &problem).await
+            {
+                self.reported.insert(key, problem);
             }
         }
-        self.reported = problems;
     }
 
-    async fn publish(&self, config: &DynamicObject, problem: &str) {
+    /// Publishes an event, and returns whether that succeeded.
+    async fn publish(&self, config: &DynamicObject, problem: &str) -> bool {
         let ObjectMeta { name, namespace, uid, .. } = config.metadata.clone();
         let types = config.types.clone().unwrap_or_default();
         let about = ObjectReference {
@@ -64,9 +67,10 @@ impl ProblemReports {
             secondary: None,
         };
         match timeout(REQUEST_TIMEOUT, quietly(self.recorder.publish(&event, &about))).await {
-            Ok(Ok(())) => {}
+            Ok(Ok(())) => return true,
             Ok(Err(error)) => tracing::warn!("the event was not published: {}", with_causes(&error)),
             Err(_) => tracing::warn!("the event was not published within {REQUEST_TIMEOUT:?}"),
         }
+        false
     }
 }

@@ -7,7 +7,7 @@ use ipnetwork::IpNetwork;
 use rtnl::Link;
 use tracing::{info, warn};
 
-use crate::{Budget, Error, PodNetns, arp, retry_while_busy};
+use crate::{Budget, Error, PodNetns, arp, interface, retry_while_busy};
 
 /// Whether the addresses of a pod are probed before it gets them: `detectIPConflict`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -49,7 +49,8 @@ pub(crate) fn probe(pod: &PodNetns, link: &Link, result: &AddResult) -> Result<(
     if addresses.is_empty() {
         return Ok(());
     }
-    retry_while_busy(|| pod.links.set_up(link.index, true))?;
+    retry_while_busy(|| pod.links.set_up(link.index, true))
+        .map_err(|error| interface::explain(link, error))?;
     let probed = probe_all(pod, link, mac, &addresses);
     pod.links.set_up(link.index, false)?;
     probed
@@ -65,11 +66,14 @@ fn probe_all(
         warn!(link = %link.name, "its addresses are not probed: it has no carrier");
         return Ok(());
     }
-    let failed = |source| Error::Wait { what: "answers to ARP probes", source };
     for _ in 0..PROBES {
-        let found = pod.run(|| arp::probe(&link.name, mac, addresses, ANSWER_TIMEOUT))?.map_err(failed)?;
-        if let Some((address, mac)) = found {
-            return Err(Error::AddressInUse { address, mac, link: link.name.clone() });
+        match pod.run(|| arp::probe(&link.name, mac, addresses, ANSWER_TIMEOUT))? {
+            Ok(None) => {}
+            Ok(Some((address, mac))) => {
+                return Err(Error::AddressInUse { address, mac, link: link.name.clone() });
+            }
+            // A queue is full, or the link went down.
+            Err(error) => warn!(%error, link = %link.name, "its addresses were not probed"),
         }
     }
     Ok(())

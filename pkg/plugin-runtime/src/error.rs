@@ -128,8 +128,8 @@ pub enum Error {
     },
     /// A probe found another host with an address of the pod.
     #[error(
-        "address {address} of {link} is in use by another host of the network, {mac}; try again for another address, or exclude it \
-         from its pool"
+        "address {address} of {link} is in use by another host of the network, {mac}; try again for another address, or, if it was \
+         requested or is reserved for the pod, exclude it from its pool"
     )]
     AddressInUse {
         /// The address.

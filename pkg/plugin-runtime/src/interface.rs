@@ -111,7 +111,7 @@ fn wanted(route: &ResultRoute, link: &Link, result: &AddResult) -> rtnl::Route {
 }
 
 /// Returns the error of setting a link up, with its cause if that is known.
-fn explain(link: &Link, error: rtnl::Error) -> Error {
+pub(crate) fn explain(link: &Link, error: rtnl::Error) -> Error {
     match (&error, link.mac) {
         // The kernel compares a macvlan link's address with those of the parent's other links only now.
         (rtnl::Error::Netlink(e), Some(mac)) if e.errno() == Some(Errno::EADDRINUSE) => {

@@ -59,6 +59,22 @@ impl PodRouting {
     }
 }
 
+impl PodRouting {
+    /// Refuses `detectIPConflict` for a plugin whose links do not receive the answers to ARP probes.
+    ///
+    /// # Errors
+    /// If it is set.
+    pub fn without_conflict_detection(self, plugin: &str) -> Result<Self, Error> {
+        if self.conflict_detection == ConflictDetection::Off {
+            return Ok(self);
+        }
+        let text = format!(
+            "detectIPConflict: true is not supported by {plugin}, only by macvlan and sriov; remove it"
+        );
+        Err(Error::new(cni::ErrorCode::UNSUPPORTED_FIELD, text))
+    }
+}
+
 impl Default for RailConf {
     fn default() -> Self {
         Self { table: None, priority: PRIORITY, bypass: Vec::new(), accept_local: false }

@@ -402,4 +402,8 @@ fn conflicts_are_detected_by_the_plugin_where_there_is_no_coordinator() {
         );
     }
     assert_eq!(of(Target::SilkrailCluster)[0]["ipam"], json!({"type": "silkrail-ipam", "store": "cluster"}));
+    let spec = "{cniType: ipvlan, ipvlan: {master: [eth1]}, coordinator: {detectIPConflict: true}}";
+    assert!(configuration(&document(spec), Target::Silkrail)["plugins"][0]["detectIPConflict"].is_null());
+    let remarks = rendered(&document(spec), Target::Silkrail).remarks;
+    assert!(remarks.iter().any(|remark| remark.contains("detectIPConflict has no effect")), "{remarks:?}");
 }

@@ -3,14 +3,14 @@
 use std::io::{self, Write};
 
 use clap::Args;
-use cluster_ipam::{LeasedBlock, NodeRelease, NodeReleaseError};
+use cluster_ipam::{LeasedBlock, NodePresence, NodeRelease, NodeReleaseError};
 use serde_json::json;
 
 /// Release the blocks of a node that is gone for ever, without waiting for the controller
 ///
 /// Use it when a machine is off and its Node object still exists, or when the hold-down time is too long. The machine must be
-/// off: if its pods run, other pods get their addresses. A Node that is ready is refused, except for blocks of a former machine
-/// with its name. Needs the rights to list nodes and ipblocks and to change and delete ipblocks, with KUBECONFIG. Nothing is
+/// off: if its pods run, other pods get their addresses. A Node whose kubelet reports is refused, except for blocks of a former
+/// machine with its name. Needs the rights to list nodes and ipblocks and to change and delete ipblocks, with KUBECONFIG. Nothing is
 /// changed without --yes.
 #[derive(Debug, Args)]
 pub(crate) struct ReleaseNodeArgs {
@@ -49,8 +49,8 @@ pub(crate) fn run(args: &ReleaseNodeArgs) -> Result<(), ReleaseError> {
 async fn release(args: &ReleaseNodeArgs) -> Result<(), ReleaseError> {
     let client = kubeapi::connect().await?.ok_or(ReleaseError::NoApi)?;
     let node = NodeRelease::read(client, &args.node).await?;
-    if node.blocks().is_empty() && node.is_node_ready() {
-        return Err(NodeReleaseError::Ready(args.node.clone()).into());
+    if node.blocks().is_empty() && node.node() != NodePresence::Gone {
+        return Err(NodeReleaseError::Present(args.node.clone()).into());
     }
     let mut results = Vec::new();
     for block in node.blocks() {
@@ -95,7 +95,14 @@ fn print(node: &str, results: &[BlockResult<'_>]) -> io::Result<()> {
 }
 
 fn print_json(results: &[BlockResult<'_>]) -> io::Result<()> {
-    let row = |(block, result): &BlockResult<'_>| json!({"block": block.block().cidr(), "used": block.used, "result": state(result)});
+    let row = |(block, result): &BlockResult<'_>| {
+        let name = match result {
+            Ok(true) => "released",
+            Ok(false) => "wouldRelease",
+            Err(_) => "failed",
+        };
+        json!({"block": block.block().cidr(), "used": block.used, "result": name, "reason": result.as_ref().err()})
+    };
     let rows: Vec<_> = results.iter().map(row).collect();
     writeln!(io::stdout().lock(), "{:#}", json!(rows))
 }

@@ -107,7 +107,7 @@ fn an_administrator_releases_the_blocks_of_a_node_that_is_off() {
     };
     plane.set_ready("node-a", true);
     let (is_ok, text) = release("--yes");
-    assert!(!is_ok && text.contains("Node node-a is ready: its pods run"), "{text}");
+    assert!(!is_ok && text.contains("Node node-a reports to the API server"), "{text}");
     gone.kill_agent();
     plane.set_ready("node-a", false);
     let (is_ok, text) = release("");

@@ -54,3 +54,21 @@ fn an_ipv6_address_that_another_host_has_is_refused() {
     call.add().refusal().says(&["fd00:7::10", "in use by another host"]);
     assert_eq!(ip(&call.add().ok()), "fd00:7::11");
 }
+
+#[test]
+fn a_plugin_that_cannot_probe_refuses_the_key() {
+    let rail = RailNode::new();
+    for plugin in ["ipvlan", "ipoib"] {
+        let conf = json!({
+            "cniVersion": "1.1.0", "name": "rail", "type": plugin, "master": "rail0", "detectIPConflict": true,
+            "ipam": ipam(&["10.7.0.10-10.7.0.12"]),
+        });
+        rail.node
+            .plugin(plugin)
+            .conf(&conf)
+            .pod(&rail.pod)
+            .add()
+            .error(2)
+            .says(&["not supported by", plugin]);
+    }
+}

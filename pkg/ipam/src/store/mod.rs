@@ -245,16 +245,22 @@ impl LocalStore {
         self.claims.remove(address, &owner.to_string(), condition)
     }
 
-    /// Releases an address if it has this owner, which need not be an attachment.
+    /// Releases an address if it has this owner, which need not be an attachment, and `condition`, which is evaluated under the lock,
+    /// returns `true`.
     ///
     /// # Errors
-    /// [`StoreError::Busy`] and [`StoreError::Io`]; the address is then still claimed.
-    pub fn release_claim(&self, address: IpAddr, owner: &ClaimOwner) -> Result<ReleaseOutcome, StoreError> {
+    /// [`StoreError::Busy`] and [`StoreError::Io`], or the error of `condition`; the address is then still claimed.
+    pub fn release_claim<E: From<StoreError>>(
+        &self,
+        address: IpAddr,
+        owner: &ClaimOwner,
+        condition: impl FnOnce() -> Result<bool, E>,
+    ) -> Result<ReleaseOutcome, E> {
         let text = match owner {
             ClaimOwner::Attachment(attachment) => attachment.to_string(),
             ClaimOwner::Unknown(text) => text.clone(),
         };
-        self.claims.remove(address, &text, || Ok(true))
+        self.claims.remove(address, &text, condition)
     }
 
     /// Reassigns a claim to another owner atomically. Succeeds if `to` is the owner already.

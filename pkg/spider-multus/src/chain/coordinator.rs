@@ -89,7 +89,7 @@ impl Coordinator {
              and defaultRoute of the plugins"
                 .to_owned(),
         ];
-        let usual = ["podRPFilter", "vethMTU", "detectIPConflict"];
+        let usual = ["podRPFilter", "vethMTU"];
         let others = self.others.iter().filter(|(key, _)| !usual.contains(key));
         effects.extend(
             others.map(|(key, value)| format!("without the coordinator {key} has no effect: {value}")),

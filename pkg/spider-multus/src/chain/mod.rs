@@ -72,12 +72,7 @@ impl Chain {
             main = main.with("ipam", ipam.value(target));
         }
         let coordinator = self.coordinator.as_ref().filter(|_| target.has_spiderpool());
-        let is_own =
-            ["macvlan", "ipvlan", "sriov", "ib-sriov", "ipoib"].into_iter().any(|kind| main.is(kind));
-        if !target.has_spiderpool()
-            && is_own
-            && self.coordinator.as_ref().is_some_and(Coordinator::detects_conflicts)
-        {
+        if !target.has_spiderpool() && self.main_detects_conflicts() {
             main = main.with("detectIPConflict", true);
         }
         let mut plugins: Vec<_> = self.ifacer.clone().into_iter().collect();
@@ -88,12 +83,21 @@ impl Chain {
         plugins
     }
 
+    /// Whether the main plugin does what the coordinator is to do.
+    fn main_detects_conflicts(&self) -> bool {
+        let can = self.main.is("macvlan") || self.main.is("sriov");
+        can && self.coordinator.as_ref().is_some_and(Coordinator::detects_conflicts)
+    }
+
     /// Returns what is otherwise than on a node with Spiderpool, or needs it nevertheless.
     pub(crate) fn remarks(&self, target: Target) -> Vec<String> {
         if target.has_spiderpool() {
             return Vec::new();
         }
         let mut remarks = self.coordinator.as_ref().map(Coordinator::effects).unwrap_or_default();
+        if self.main_detects_conflicts() {
+            remarks.retain(|remark| !remark.contains("detectIPConflict"));
+        }
         if self.ipam.as_ref().is_some_and(Ipam::is_reduced) {
             remarks.push("silkrail-ipam has no matchMasterSubnet: every pool of the list is used".to_owned());
         }

@@ -58,7 +58,7 @@ impl IbSriovConf {
             vfio: fields.flag("vfioPciMode")?.filter(|on| *on),
             needs_guid: ib_kubernetes,
             isolation: Self::isolation(common)?,
-            routing: PodRouting::of(common)?,
+            routing: PodRouting::of(common)?.without_conflict_detection("ib-sriov")?,
             device_info: vf::device_info::path(common)?,
         })
     }

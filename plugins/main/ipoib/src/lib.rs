@@ -32,6 +32,7 @@ impl ChildLinkKind for IpoibKind {
     const NAME: &'static str = "ipoib";
     const CONFLICTING: Option<&'static str> = None;
     const LAYER: LinkLayer = LinkLayer::InfiniBand;
+    const CAN_PROBE: bool = false;
     const LAYER_2: bool = true;
     const CHAINED: bool = false;
     const DEFAULT_MASTER: bool = false;

@@ -17,6 +17,8 @@ pub struct IpvlanKind;
 impl ChildLinkKind for IpvlanKind {
     const NAME: &'static str = "ipvlan";
     const CONFLICTING: Option<&'static str> = Some("macvlan");
+    // The kernel passes the answer to the parent: the address of the probe's sender, 0.0.0.0, belongs to no link.
+    const CAN_PROBE: bool = false;
     const LAYER_2: bool = false;
     const CHAINED: bool = true;
     type Mode = IpVlanMode;

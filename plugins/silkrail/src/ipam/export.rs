@@ -49,7 +49,7 @@ Exit status:
   0   done
   1   an error
   2   wrong usage, or an invalid file
-  6   an address is in no pool, or its pod is not known: it is listed on standard error";
+  6   an address is in no pool, its pod is not known, or Spiderpool has it for another pod: it is listed on standard error";
 
 /// What a node exports.
 #[derive(Debug, Serialize, Deserialize)]

@@ -1,9 +1,8 @@
 //! `silkrail ipam free`: releases addresses that nobody will release.
 
-use std::{collections::HashSet, io::Write, net::IpAddr, path::Path};
+use std::{io::Write, net::IpAddr, path::Path};
 
 use ::ipam::{ClaimOwner, LocalStore, ReleaseOutcome};
-use identifiers::Attachment;
 use podmap::PodMap;
 use serde::Serialize;
 use state::{StateDir, journals};
@@ -74,8 +73,7 @@ struct FreeRow {
 impl FreeArgs {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         let store = node_addresses::store(root, &self.store.state_dir)?;
-        let users = AttachmentUsers::read(&self.store.state_dir)?;
-        let row = |address: &IpAddr| self.free(*address, store.as_ref(), &users);
+        let row = |address: &IpAddr| self.free(*address, store.as_ref());
         let rows = self.addresses.iter().map(row).collect::<Result<Vec<_>, CommandError>>()?;
         if self.store.json {
             json::print(&rows, out)?;
@@ -86,12 +84,7 @@ impl FreeArgs {
         Ok(if rows.iter().any(is_refused) { CommandExit::Refused } else { CommandExit::Done })
     }
 
-    fn free(
-        &self,
-        address: IpAddr,
-        store: Option<&LocalStore>,
-        users: &AttachmentUsers,
-    ) -> Result<FreeRow, CommandError> {
+    fn free(&self, address: IpAddr, store: Option<&LocalStore>) -> Result<FreeRow, CommandError> {
         let row = |owner: Option<&ClaimOwner>, result, reason| FreeRow {
             address,
             owner: owner.map(ToString::to_string),
@@ -103,17 +96,15 @@ impl FreeArgs {
             None => None,
         };
         let Some((store, owner)) = owner else { return Ok(row(None, FreeResult::Free, "it is not claimed")) };
-        let use_of = match &owner {
-            ClaimOwner::Attachment(attachment) => users.use_of(attachment),
-            ClaimOwner::Unknown(_) => None,
-        };
-        if let Some(use_of) = use_of.filter(|_| !self.force) {
+        if let Some(use_of) = self.use_of(&owner)? {
             return Ok(row(Some(&owner), FreeResult::Refused, use_of));
         }
         if !self.yes {
             return Ok(row(Some(&owner), FreeResult::WouldRelease, "with --yes"));
         }
-        let (result, reason) = match store.release_claim(address, &owner)? {
+        // An ADD writes its journal before it claims an address.
+        let is_unused = || Ok::<_, CommandError>(self.use_of(&owner)?.is_none());
+        let (result, reason) = match store.release_claim(address, &owner, is_unused)? {
             ReleaseOutcome::Released => (FreeResult::Released, ""),
             ReleaseOutcome::Absent => (FreeResult::Free, "it was released meanwhile"),
             ReleaseOutcome::NotOurs(_) | ReleaseOutcome::Kept => {
@@ -122,30 +113,23 @@ impl FreeArgs {
         };
         Ok(row(Some(&owner), result, reason))
     }
-}
 
-/// The attachments that are not lost.
-struct AttachmentUsers {
-    with_journal: HashSet<Attachment>,
-    pods: PodMap,
-}
-
-impl AttachmentUsers {
-    fn read(state: &Path) -> Result<Self, CommandError> {
-        let journals = journals::list(&StateDir::at(state))?;
-        let with_journal = journals.into_iter().map(|journal| journal.attachment).collect();
-        Ok(Self { with_journal, pods: PodMap::below(state) })
-    }
-
-    /// Returns why the addresses of an attachment must not be released.
-    fn use_of(&self, attachment: &Attachment) -> Option<&'static str> {
-        if self.with_journal.contains(attachment) {
-            return Some("its attachment has a journal: delete the pod, or run silkrail gc if it is gone");
+    /// Returns why the addresses of an owner must not be released.
+    fn use_of(&self, owner: &ClaimOwner) -> Result<Option<&'static str>, CommandError> {
+        let ClaimOwner::Attachment(attachment) = owner else { return Ok(None) };
+        if self.force {
+            return Ok(None);
+        }
+        let state = &self.store.state_dir;
+        if journals::list(&StateDir::at(state))?.iter().any(|journal| journal.attachment == *attachment) {
+            return Ok(Some(
+                "its attachment has a journal: delete the pod, or run silkrail gc if it is gone",
+            ));
         }
         // An entry that cannot be read may be of a running pod.
-        let is_mapped = !matches!(self.pods.read(attachment), Ok(None));
-        is_mapped
-            .then_some("its attachment is in the pod map: delete the pod, or run silkrail gc if it is gone")
+        let is_mapped = !matches!(PodMap::below(state).read(attachment), Ok(None));
+        Ok(is_mapped
+            .then_some("its attachment is in the pod map: delete the pod, or run silkrail gc if it is gone"))
     }
 }
 

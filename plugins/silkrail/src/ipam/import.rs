@@ -76,7 +76,7 @@ impl ImportArgs {
     }
 }
 
-/// Returns one object for each family that has addresses; an object without addresses if none has.
+/// Returns an object for each family, also for one without addresses: it replaces a former one that had some.
 fn reservations(name: &str, addresses: &BTreeSet<IpAddr>) -> Value {
     let object = |name: String, version: u8, ips: Vec<String>| {
         json!({
@@ -90,10 +90,7 @@ fn reservations(name: &str, addresses: &BTreeSet<IpAddr>) -> Value {
         addresses.iter().filter(move |address| address.is_ipv4() == is_ipv4).map(ToString::to_string)
     };
     let (ipv4, ipv6): (Vec<_>, Vec<_>) = (of(true).collect(), of(false).collect());
-    let mut items = vec![object(name.to_owned(), 4, ipv4)];
-    if !ipv6.is_empty() {
-        items.push(object(format!("{name}-v6"), 6, ipv6));
-    }
+    let items = [object(name.to_owned(), 4, ipv4), object(format!("{name}-v6"), 6, ipv6)];
     json!({"apiVersion": "v1", "kind": "List", "items": items})
 }
 
@@ -109,7 +106,8 @@ fn of_host_local(directory: &Path) -> Result<Vec<IpAddr>, CommandError> {
     Ok(addresses)
 }
 
-/// Returns the addresses of whereabouts' pools. The keys of `allocations` are offsets from the first address of the range.
+/// Returns the addresses of whereabouts' pools. The keys of `allocations` are offsets from the address in the range, as it is
+/// written.
 fn of_whereabouts(path: &Path) -> Result<Vec<IpAddr>, CommandError> {
     let invalid = |what: String| CommandError::Network { path: path.to_owned(), what };
     let mut addresses = Vec::new();
@@ -131,7 +129,7 @@ fn of_whereabouts(path: &Path) -> Result<Vec<IpAddr>, CommandError> {
 
 fn at_offset(range: IpNetwork, offset: &str) -> Option<IpAddr> {
     let offset: u128 = offset.parse().ok()?;
-    let address = match range.network() {
+    let address = match range.ip() {
         IpAddr::V4(first) => IpAddr::V4(u32::from(first).checked_add(offset.try_into().ok()?)?.into()),
         IpAddr::V6(first) => IpAddr::V6(u128::from(first).checked_add(offset)?.into()),
     };
@@ -173,7 +171,7 @@ mod tests {
         };
         let of = |range: &str, offset: &str| of_whereabouts(pool(range, offset).path());
         assert_eq!(texts(&of("10.0.2.0/23", "257").unwrap()), ["10.0.3.1"]);
-        assert_eq!(texts(&of("10.0.2.9/24", "1").unwrap()), ["10.0.2.1"]);
+        assert_eq!(texts(&of("10.0.2.9/24", "1").unwrap()), ["10.0.2.10"]);
         assert_eq!(texts(&of("fd00::/64", "18446744073709551615").unwrap()), ["fd00::ffff:ffff:ffff:ffff"]);
         for (range, offset) in [
             ("10.0.2.0/24", "256"),
@@ -194,6 +192,8 @@ mod tests {
         assert_eq!(list["items"][1]["spec"], json!({"ipVersion": 6, "ips": ["fd00::5"]}));
         // It parses as what it is.
         ::ipam::Pools::from_text(&list.to_string(), Path::new("r.json")).unwrap();
-        assert_eq!(reservations("r", &BTreeSet::new())["items"].as_array().unwrap().len(), 1);
+        let none = reservations("r", &BTreeSet::new());
+        assert_eq!(none["items"].as_array().unwrap().len(), 2);
+        ::ipam::Pools::from_text(&none.to_string(), Path::new("r.json")).unwrap();
     }
 }

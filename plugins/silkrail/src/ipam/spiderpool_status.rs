@@ -78,10 +78,14 @@ pub(super) fn allocate(pools: &[Value], addresses: &[PodAddress]) -> Result<Allo
         let mut after = before.clone();
         for address in new {
             let key = address.address.to_string();
-            if let Some(record) = record(address)
-                && !after.contains_key(&key)
-            {
-                after.insert(key, record);
+            let Some(record) = record(address) else { continue };
+            match after.get(&key) {
+                Some(there) if there["podUid"] != record["podUid"] => problems.push(format!(
+                    "{key} of {}: the status of IPPool {} has it for another pod, {}",
+                    address.owner, pool.name, there["pod"]
+                )),
+                Some(_) => {}
+                None => drop(after.insert(key, record)),
             }
         }
         if after != before {
@@ -166,7 +170,8 @@ mod tests {
             allocated.problems,
             [
                 "10.0.4.1 of c10.0.4.1@net1: it is in no pool",
-                "10.0.3.1 of c10.0.3.1@net1: its pod is not known"
+                "10.0.3.1 of c10.0.3.1@net1: its pod is not known",
+                "10.0.1.1 of c10.0.1.1@net1: the status of IPPool one has it for another pod, \"x/y\""
             ]
         );
         let [one, two] = &allocated.pools[..] else { panic!("{:?}", allocated.pools) };
