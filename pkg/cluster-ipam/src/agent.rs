@@ -7,10 +7,11 @@ use std::{
     io,
     path::PathBuf,
     pin::pin,
+    sync::Arc,
     time::Duration,
 };
 
-use futures_util::{Stream, StreamExt, stream};
+use futures_util::{FutureExt, Stream, StreamExt, stream};
 use ipam::{LocalStore, StoreError};
 use kube::Client;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,7 @@ use crate::{
     KubeBlocks, cluster_objects,
     node_object::{self, NodeLabels, NodeObject},
     node_pods::NodePods,
+    pool_directory::PoolFiles,
     session::{Session, SessionOptions},
     socket::{self, AgentAnswer, Received},
 };
@@ -134,11 +136,15 @@ impl Agent {
         }
     }
 
-    fn dispatch(&mut self, received: Received, session: &mut Session) {
+    /// Passes a request on. Those that need the pools wait until they are known.
+    fn dispatch(&mut self, received: Received, session: &mut Session, pools: Option<&Arc<PoolFiles>>) {
         match (received, &mut self.pods) {
             (Received::Block(waiting), _) => session.add(waiting),
             (Received::Pod(waiting), Some(pods)) => pods.add(waiting),
-            (Received::Reserve(waiting), Some(pods)) => pods.reserve(waiting),
+            (Received::Reserve(waiting), Some(pods)) => match pools {
+                Some(pools) => pods.reserve(waiting, pools),
+                None => waiting.answer(AgentAnswer::unavailable("the pools are not known yet".to_owned())),
+            },
             // Pods are not watched any more.
             (waiting, None) => waiting.answer(AgentAnswer::default()),
         }
@@ -178,7 +184,10 @@ impl Agent {
                         is_missing = true;
                     }
                 },
-                Some(waiting) = self.requests.recv() => self.waiting.push(waiting),
+                Some(waiting) = self.requests.recv() => {
+                    self.waiting.retain(|waiting| !waiting.is_closed());
+                    self.waiting.push(waiting);
+                }
             }
             if is_missing {
                 let refuse = |waiting: Received| waiting.answer(AgentAnswer::unavailable(missing.clone()));
@@ -212,9 +221,6 @@ impl Agent {
         mut session: Session,
         node: &mut (impl Stream<Item = NodeObject> + Unpin),
     ) -> KnownNode {
-        for waiting in std::mem::take(&mut self.waiting) {
-            self.dispatch(waiting, &mut session);
-        }
         let (pools, pool_changes) = cluster_objects::pools(&self.client);
         let (reserved, reserved_changes) = cluster_objects::reserved(&self.client);
         let (owned, owned_changes) = cluster_objects::blocks_of(&self.client, session.uid());
@@ -224,10 +230,13 @@ impl Agent {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            // Those that came during the last step are handled at once.
+            let has_waiting = !self.waiting.is_empty();
             tokio::select! {
+                () = std::future::ready(()), if has_waiting => {}
                 Some(change) = node.next() => match change {
                     NodeObject::Exists { uid, labels } if uid != session.uid() => {
-                        self.waiting = session.into_waiting().into_iter().map(Received::Block).collect();
+                        self.waiting.extend(session.into_waiting().into_iter().map(Received::Block));
                         return KnownNode { uid, labels, is_missing: false };
                     }
                     change => {
@@ -240,24 +249,65 @@ impl Agent {
                     }
                 },
                 Some(()) = changes.next() => {
+                    // A list has many.
+                    while let Some(Some(())) = changes.next().now_or_never() {}
                     session.set_changed();
-                    self.pods.iter_mut().for_each(NodePods::set_changed);
                 }
                 () = changed(&mut self.pods) => {}
                 Some(waiting) = self.requests.recv() => {
-                    self.dispatch(waiting, &mut session);
+                    self.waiting.push(waiting);
                     while let Ok(waiting) = self.requests.try_recv() {
-                        self.dispatch(waiting, &mut session);
+                        self.waiting.push(waiting);
                     }
                 }
                 _ = ticks.tick() => {}
             }
-            // Before the pools: plugins must not read a pool without knowing whether it selects their pod.
-            if let Some(pods) = &mut self.pods {
-                pods.step(session.pools().as_deref());
-                session.set_reserved(pods.reserved());
+            self.step(&mut session).await;
+        }
+    }
+
+    /// Does what is due for pods and for blocks.
+    async fn step(&mut self, session: &mut Session) {
+        if let Some(pods) = &mut self.pods
+            && let Some(reserved) = pods.new_reserved()
+        {
+            session.set_reserved(reserved);
+        }
+        if session.read_pools() {
+            self.pods.iter_mut().for_each(NodePods::set_changed);
+        }
+        let pools = session.pools();
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.dispatch(waiting, session, pools.as_ref());
+        }
+        // Before the pools: plugins must not read a pool without knowing whether it selects their pod.
+        let mut can_write = true;
+        if let Some(pods) = &mut self.pods {
+            pods.step(pools.as_deref());
+            can_write = pods.is_current();
+            session.set_not_ready(pods.problem());
+        }
+        // Requests to the API server take their time. Pods do not wait for blocks.
+        let mut step = pin!(session.step(can_write));
+        loop {
+            tokio::select! {
+                () = &mut step => return,
+                () = changed(&mut self.pods) => self.step_pods(pools.as_ref()),
+                Some(received) = self.requests.recv() => {
+                    match (received, &mut self.pods) {
+                        (Received::Pod(waiting), Some(pods)) => pods.add(waiting),
+                        // The others after the step.
+                        (other, _) => self.waiting.push(other),
+                    }
+                    self.step_pods(pools.as_ref());
+                }
             }
-            session.step().await;
+        }
+    }
+
+    fn step_pods(&mut self, pools: Option<&Arc<PoolFiles>>) {
+        if let Some(pods) = &mut self.pods {
+            pods.step(pools.map(AsRef::as_ref));
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Its changes are conditional on the versions that it has read, so it does no harm if there are two.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     convert::Infallible,
     pin::pin,
     time::{Duration, Instant},
@@ -110,7 +110,7 @@ impl Controller {
             (Some(pools), Some(reserved)) if Instant::now() >= self.next_status => {
                 self.next_status = Instant::now() + self.options.status_interval;
                 let (pools, reserved) = (pools.iter().map(AsRef::as_ref), reserved.iter().map(AsRef::as_ref));
-                let files = PoolFiles::of(pools, reserved, &[], "", &NodeLabels::new());
+                let files = PoolFiles::of(pools, reserved, &BTreeSet::new(), "", &NodeLabels::new());
                 let blocks: Vec<_> = blocks.iter().filter_map(|block| reported(block)).collect();
                 statuses(&files, &blocks)
             }

@@ -4,6 +4,7 @@
 
 use std::net::IpAddr;
 
+use ipam::IpRange;
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{
     ResourceExt,
@@ -26,7 +27,17 @@ pub(crate) struct IpReservationSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReservedAddress {
     pub(crate) pool: String,
-    pub(crate) address: IpAddr,
+    /// The address, as text: one object with another text must not prevent that all are read.
+    pub(crate) address: String,
+}
+
+impl ReservedAddress {
+    /// Returns the address; `None` if it is none that a pool can have.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        let address: IpAddr = self.address.parse().ok()?;
+        let is_usable = self.address.parse() == Ok(IpRange::from(address));
+        is_usable.then_some(address)
+    }
 }
 
 /// The objects have none.
@@ -61,6 +72,13 @@ impl StableName {
             }
             _ => None,
         }
+    }
+
+    /// Whether an object is deleted with what this pod belongs to.
+    pub(crate) fn is_owner_of(&self, object: &IpReservationObject) -> bool {
+        let uids =
+            |owners: &[OwnerReference]| owners.iter().map(|owner| owner.uid.clone()).collect::<Vec<_>>();
+        uids(object.owner_references()) == uids(self.owner.as_slice())
     }
 
     /// Returns the name of the object for an interface; `None` if an object cannot have it.
@@ -132,6 +150,16 @@ mod tests {
             ("example.com/v1", "StatefulSet", Value::Null),
         ] {
             assert_eq!(of(version, kind, labels), None, "{kind}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_no_pool_can_have_is_ignored() {
+        let of = |text: &str| ReservedAddress { pool: "p".to_owned(), address: text.to_owned() }.address();
+        assert_eq!(of("10.0.0.5"), Some([10, 0, 0, 5].into()));
+        assert!(of("fd00::5").is_some());
+        for wrong in ["10.0.0.5/24", "10.0.0.5-10.0.0.6", "::ffff:10.0.0.5", "10.0.0.05", "a", ""] {
+            assert_eq!(of(wrong), None, "{wrong}");
         }
     }
 

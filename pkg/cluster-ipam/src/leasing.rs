@@ -9,7 +9,7 @@ use std::{
 use block_leases::{BlockLeases, LeaseError, LeaseOutcome, ReleaseOutcome, SyncReport, candidates};
 use ipam::{BlockSize, IpBlock, LocalStore, PoolBlocks, PoolName};
 
-use crate::{KubeBlocks, pool_directory::ClusterPool, socket::AgentAnswer};
+use crate::{KubeBlocks, pool_directory::ClusterPool};
 
 /// The number of blocks that are tried without knowing which are leased.
 const GUESSES: usize = 4;
@@ -17,6 +17,10 @@ const GUESSES: usize = 4;
 const MOST_COMPARED: usize = 1 << 16;
 /// How long it is remembered that a pool has no block left, or that an address cannot be leased, if an ADD waits.
 const REMEMBERED: Duration = Duration::from_secs(5);
+/// The same if the block has this address only: it is released as soon as the address is.
+const REMEMBERED_IF_ALONE: Duration = Duration::from_millis(900);
+/// How long it is remembered that a pool has no block left, if an ADD can use another pool.
+const REMEMBERED_WITH_ANOTHER: Duration = Duration::from_secs(60);
 /// How long it is remembered that a pool has no block left, if none waits: nodes only want a reserve.
 const REMEMBERED_BY_IDLE: Duration = Duration::from_secs(120);
 
@@ -31,6 +35,20 @@ pub(crate) enum PoolOutcome {
     Unknown,
 }
 
+/// What is known about an address for which an ADD waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AddressOutcome {
+    /// The node has its block.
+    Leased,
+    /// Another node has its block.
+    Taken {
+        /// The text for the plugin.
+        problem: String,
+        /// Whether the block has no other address, so that it is released with this one.
+        is_alone: bool,
+    },
+}
+
 /// The leases of the node, by pool.
 #[derive(Debug)]
 pub(crate) struct PoolLeases {
@@ -39,8 +57,8 @@ pub(crate) struct PoolLeases {
     uid: String,
     is_synced: bool,
     exhausted: BTreeMap<PoolName, ExhaustedPool>,
-    /// Answers to requests for addresses, with the time until which they are valid.
-    addresses: BTreeMap<IpAddr, (Instant, AgentAnswer)>,
+    /// The addresses that other nodes have, with the time until which that is assumed.
+    addresses: BTreeMap<IpAddr, (Instant, AddressOutcome)>,
     /// All blocks that nodes have leased, when they were last listed.
     leased: Option<(Instant, LeasedBlocks)>,
 }
@@ -177,21 +195,28 @@ impl PoolLeases {
                 LeaseOutcome::Taken => break,
             }
         }
-        let text =
+        let problem =
             format!("requested IP address {address} cannot be allocated: another node has leased its block");
-        self.addresses.insert(address, (Instant::now() + REMEMBERED, AgentAnswer::refused(text)));
+        let is_alone = size.addresses() == 1;
+        let known_for = if is_alone { REMEMBERED_IF_ALONE } else { REMEMBERED };
+        let outcome = AddressOutcome::Taken { problem, is_alone };
+        self.addresses.insert(address, (Instant::now() + known_for, outcome));
         Ok(())
     }
 
-    /// Returns the answer to a request for an address; `None` if it was not tried yet.
-    pub(crate) fn outcome_of(&self, address: IpAddr) -> Option<AgentAnswer> {
+    /// Returns what is known about an address; `None` if it was not tried yet.
+    pub(crate) fn outcome_of(&self, address: IpAddr) -> Option<AddressOutcome> {
         if self.leases.blocks().any(|block| block.contains(address)) {
-            return Some(AgentAnswer::default());
+            return Some(AddressOutcome::Leased);
         }
-        self.addresses
-            .get(&address)
-            .filter(|(until, _)| Instant::now() < *until)
-            .map(|(_, answer)| answer.clone())
+        let known = self.addresses.get(&address).filter(|(until, _)| Instant::now() < *until);
+        known.map(|(_, outcome)| outcome.clone())
+    }
+
+    /// Whether no further block of a pool could be leased a short time ago.
+    pub(crate) fn was_exhausted(&self, pool: &ClusterPool) -> bool {
+        let exhausted = self.exhausted.get(&pool.pool.name);
+        exhausted.is_some_and(|exhausted| exhausted.since.elapsed() < REMEMBERED_WITH_ANOTHER)
     }
 
     /// Returns why no further block of a pool can be leased at present. This is known for longer if no ADD waits.

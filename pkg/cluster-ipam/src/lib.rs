@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod block_availability;
 mod cluster_objects;
 mod controller;
 mod hold_down;

@@ -9,6 +9,8 @@ pub(crate) const IDLE: Duration = Duration::from_secs(5 * 60);
 /// A block that no pool contains any more is released after this time. It may have an address that is reserved for the pod that
 /// waits for it.
 const NO_POOL_IDLE: Duration = Duration::from_secs(2);
+/// The same if it has one address.
+const SINGLE_IDLE: Duration = Duration::from_secs(10);
 /// After this time, the last block of a pool is released as well.
 pub(crate) const LONG_IDLE: Duration = Duration::from_secs(60 * 60);
 /// The number of blocks that are leased at once for one pool.
@@ -80,7 +82,8 @@ fn is_surplus(used: &BlockUse, pools: &[PoolNeed<'_>], blocks: &[BlockUse]) -> b
         let is_enough = without >= 2 * reserve(pool) + pool.waiting;
         let is_unused =
             blocks.iter().all(|other| other.claimed.is_empty() || other.block.count_in(pool.ranges) == 0);
-        (used.idle >= LONG_IDLE && is_unused && pool.waiting == 0) || (used.idle >= IDLE && is_enough)
+        let idle = if pool.size.addresses() == 1 { SINGLE_IDLE } else { IDLE };
+        (used.idle >= LONG_IDLE && is_unused && pool.waiting == 0) || (used.idle >= idle && is_enough)
     })
 }
 
@@ -92,8 +95,12 @@ fn free(pool: &PoolNeed<'_>, blocks: &[BlockUse]) -> usize {
     blocks.iter().map(free).sum()
 }
 
+/// Returns the number of addresses that are leased ahead: none if each has a block of its own.
 fn reserve(pool: &PoolNeed<'_>) -> usize {
-    usize::from(pool.size.addresses()).div_ceil(4)
+    match pool.size.addresses() {
+        1 => 0,
+        size => usize::from(size).div_ceil(4),
+    }
 }
 
 #[cfg(test)]
@@ -170,6 +177,24 @@ mod tests {
         assert_eq!(pool.plan(0, &blocks), []);
         blocks[0].idle = NO_POOL_IDLE;
         assert_eq!(pool.plan(0, &blocks), [PlannedChange::Release("10.0.1.0-28".parse().unwrap())]);
+    }
+
+    #[test]
+    fn nothing_is_leased_ahead_if_blocks_have_one_address() {
+        let pool = Fixture::of("10.0.0.0-10.0.0.255");
+        let plan = |waiting, blocks: &[BlockUse]| {
+            let size = 1.try_into().unwrap();
+            plan(&[PoolNeed { name: &pool.name, ranges: &pool.ranges, size, waiting }], blocks)
+        };
+        assert_eq!(plan(3, &[]), pool.lease(3));
+        let block = |claimed, idle| [used("10.0.0.16-32", claimed, idle)];
+        assert_eq!(plan(0, &block(1, LONG_IDLE)), []);
+        assert_eq!(plan(0, &block(0, SECOND)), []);
+        assert_eq!(
+            plan(0, &block(0, SINGLE_IDLE)),
+            [PlannedChange::Release("10.0.0.16-32".parse().unwrap())]
+        );
+        assert_eq!(plan(1, &block(0, SINGLE_IDLE)), []);
     }
 
     #[test]

@@ -15,6 +15,17 @@ const DEFAULT_IPV6: &str = "ipam.spidernet.io/default-ipv6-ippool";
 /// Multus's annotation with the networks of a pod.
 const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 
+/// The annotation of a static pod's object with the UID that the kubelet passes to plugins.
+pub(crate) const STATIC_UID: &str = "kubernetes.io/config.mirror";
+/// The number of characters of an invalid annotation that an error contains.
+const MAX_SHOWN: usize = 200;
+
+/// Whether an annotation of a pod is used.
+pub(crate) fn is_used(annotation: &str) -> bool {
+    [POOLS, POOLS_OF_INTERFACES, ROUTES, NETWORKS, STATIC_UID].contains(&annotation)
+        || SUBNETS.contains(&annotation)
+}
+
 /// The annotations of an object.
 pub(crate) type Annotations = BTreeMap<String, String>;
 
@@ -30,23 +41,18 @@ pub(crate) struct InvalidAnnotation {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PoolsValue {
-    #[serde(default)]
-    ipv4: Vec<String>,
-    #[serde(default)]
-    ipv6: Vec<String>,
+    ipv4: Option<Vec<String>>,
+    ipv6: Option<Vec<String>>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct InterfaceValue {
-    #[serde(default)]
-    interface: String,
-    #[serde(default)]
-    ipv4: Vec<String>,
-    #[serde(default)]
-    ipv6: Vec<String>,
-    #[serde(default)]
-    cleangateway: bool,
+    interface: Option<String>,
+    ipv4: Option<Vec<String>>,
+    ipv6: Option<Vec<String>>,
+    #[serde(alias = "cleanGateway")]
+    cleangateway: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -108,6 +114,7 @@ pub(crate) fn routes(pod: &Annotations) -> Result<Vec<PoolRoute>, InvalidAnnotat
 
 fn of_pod(pod: &Annotations) -> Result<Option<ListedPools>, InvalidAnnotation> {
     let Some(PoolsValue { ipv4, ipv6 }) = value("pod", pod, POOLS)? else { return Ok(None) };
+    let (ipv4, ipv6) = (ipv4.unwrap_or_default(), ipv6.unwrap_or_default());
     refuse_empty(POOLS, &ipv4, &ipv6)?;
     Ok(Some(ListedPools { ipv4, ipv6, clean_gateway: false }))
 }
@@ -118,16 +125,18 @@ fn of_interfaces(pod: &Annotations) -> Result<Option<BTreeMap<String, ListedPool
     let Some(values) = value::<Vec<InterfaceValue>>("pod", pod, POOLS_OF_INTERFACES)? else {
         return Ok(None);
     };
-    let named = values.iter().filter(|value| !value.interface.is_empty()).count();
+    let is_named = |value: &&InterfaceValue| value.interface.as_ref().is_some_and(|name| !name.is_empty());
+    let named = values.iter().filter(is_named).count();
     if named != 0 && named != values.len() {
         return Err(wrong("expected \"interface\" in all elements or in none, found it in some".to_owned()));
     }
     let in_order = if named == 0 { interfaces_in_order(pod.get(NETWORKS), values.len()) } else { Vec::new() };
     let mut interfaces = BTreeMap::new();
     for (index, InterfaceValue { interface, ipv4, ipv6, cleangateway }) in values.into_iter().enumerate() {
+        let (ipv4, ipv6) = (ipv4.unwrap_or_default(), ipv6.unwrap_or_default());
         refuse_empty(POOLS_OF_INTERFACES, &ipv4, &ipv6)?;
-        let name = in_order.get(index).cloned().unwrap_or(interface);
-        let pools = ListedPools { ipv4, ipv6, clean_gateway: cleangateway };
+        let name = in_order.get(index).cloned().or(interface).unwrap_or_default();
+        let pools = ListedPools { ipv4, ipv6, clean_gateway: cleangateway.unwrap_or_default() };
         if interfaces.insert(name.clone(), pools).is_some() {
             return Err(wrong(format!("interface {name} is listed twice; remove one")));
         }
@@ -160,12 +169,13 @@ fn interfaces_in_order(networks: Option<&String>, count: usize) -> Vec<String> {
 /// `namespace/network@interface, …`.
 fn interfaces_of_networks(text: &str) -> Vec<Option<String>> {
     match serde_json::from_str::<Vec<Value>>(text) {
-        Ok(list) => list.iter().map(|network| Some(network["interface"].as_str()?.to_owned())).collect(),
-        Err(_) => {
-            let interface = |network: &str| Some(network.split_once('@')?.1.trim().to_owned());
-            text.split(',').map(interface).collect()
-        }
+        Ok(list) => list.iter().map(|network| named(network["interface"].as_str()?)).collect(),
+        Err(_) => text.split(',').map(|network| named(network.split_once('@')?.1.trim())).collect(),
     }
+}
+
+fn named(interface: &str) -> Option<String> {
+    (!interface.is_empty()).then(|| interface.to_owned())
 }
 
 fn value<T: DeserializeOwned>(
@@ -177,7 +187,7 @@ fn value<T: DeserializeOwned>(
     let wrong = |error: serde_json::Error| InvalidAnnotation {
         object,
         annotation,
-        problem: format!("{error}, found {text}"),
+        problem: format!("{error}, found {}", text.chars().take(MAX_SHOWN).collect::<String>()),
     };
     serde_json::from_str(text).map(Some).map_err(wrong)
 }
@@ -226,13 +236,14 @@ mod tests {
 
     #[test]
     fn ipam_case_059_without_names_elements_are_for_interfaces_in_order() {
-        let three = r#"[{"ipv4":["a"]},{"ipv4":["b"],"cleangateway":true},{"ipv6":["c"]}]"#;
+        let three = r#"[{"ipv4":["a"],"ipv6":null},{"ipv4":["b"],"cleangateway":true},{"ipv6":["c"]}]"#;
         let names = |networks: &str| {
             interfaces(of_pod(&[(POOLS_OF_INTERFACES, three), (NETWORKS, networks)]).unwrap())
         };
         assert_eq!(interfaces(of_pod(&[(POOLS_OF_INTERFACES, three)]).unwrap()), ["eth0", "net1", "net2"]);
         assert_eq!(names("kube-system/a@rail0, b"), ["eth0", "net2", "rail0"]);
         assert_eq!(names(r#"[{"name":"a"},{"name":"b","interface":"rail1"}]"#), ["eth0", "net1", "rail1"]);
+        assert_eq!(names(r#"[{"name":"a","interface":""},{"name":"b"}]"#), ["eth0", "net1", "net2"]);
         let PodPoolLists::OfInterfaces(found) = of_pod(&[(POOLS_OF_INTERFACES, three)]).unwrap() else {
             panic!()
         };

@@ -8,13 +8,11 @@ use kube::{ResourceExt, core::PartialObjectMeta};
 
 use crate::{
     ip_reservation::StableName,
-    pod_annotations::{self, Annotations, InvalidAnnotation},
+    pod_annotations::{self, Annotations, InvalidAnnotation, STATIC_UID},
     pod_reservations::PodReservations,
-    pool_selectors::PoolSelectors,
+    pool_directory::PoolFiles,
 };
 
-/// The annotation of a static pod's object with the UID that the kubelet passes to plugins.
-const STATIC_UID: &str = "kubernetes.io/config.mirror";
 /// The maximum length of a UID.
 const MAX_UID: usize = 128;
 
@@ -57,34 +55,45 @@ impl PodDirectory {
         &mut self,
         pods: impl IntoIterator<Item = &'a PartialObjectMeta<Pod>>,
         namespaces: &BTreeMap<String, &PartialObjectMeta<Namespace>>,
-        selectors: &PoolSelectors,
+        pools: &PoolFiles,
         reservations: &PodReservations,
     ) -> Result<(), statefile::Error> {
-        let mut wanted = BTreeMap::new();
+        let (mut wanted, mut of_static_pods) = (BTreeMap::new(), BTreeMap::new());
         for pod in pods {
             // A namespace that is not known yet was just created. Its pods wait.
             let namespace = pod.namespace().unwrap_or_default();
             let Some(namespace) = namespaces.get(&namespace) else { continue };
-            let content = pools_of(pod, namespace, selectors, reservations).to_json().to_string();
-            let uids = [pod.uid(), pod.annotations().get(STATIC_UID).cloned()];
-            let names = uids.into_iter().flatten().filter_map(|uid| file_name(&uid));
-            wanted.extend(names.map(|name| (name, content.clone())));
+            let content = pools_of(pod, namespace, pools, reservations).to_json().to_string();
+            of_static_pods.extend(static_uid(pod).and_then(file_name).map(|name| (name, content.clone())));
+            wanted.extend(pod.uid().as_deref().and_then(file_name).map(|name| (name, content)));
+        }
+        // A pod can have any annotation: it does not replace what is known about another.
+        for (name, content) in of_static_pods {
+            wanted.entry(name).or_insert(content);
         }
         let mut written = match self.written.take() {
             Some(written) => written,
             None => self.read()?,
         };
+        let mut failed = Ok(());
         for (name, content) in &wanted {
-            if written.get(name) != Some(content) {
-                statefile::replace(&self.path.join(name), 0o600, content.as_bytes())?;
+            if written.get(name) == Some(content) {
+                continue;
+            }
+            match statefile::replace(&self.path.join(name), 0o600, content.as_bytes()) {
+                Ok(()) => drop(written.insert(name.clone(), content.clone())),
+                // The others are written nevertheless.
+                Err(error) => failed = failed.and(Err(error)),
             }
         }
-        written.retain(|name, _| !wanted.contains_key(name));
-        for name in written.keys() {
-            statefile::remove(&self.path.join(name))?;
+        for name in written.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect::<Vec<_>>() {
+            match statefile::remove(&self.path.join(&name)) {
+                Ok(()) => drop(written.remove(&name)),
+                Err(error) => failed = failed.and(Err(error)),
+            }
         }
-        self.written = Some(wanted);
-        Ok(())
+        self.written = Some(written);
+        failed
     }
 
     /// Whether there is a file of the pod with this UID.
@@ -112,18 +121,27 @@ fn file_name(uid: &str) -> Option<String> {
     is_uid.then(|| format!("{uid}.json"))
 }
 
+/// Returns the UID that the kubelet passes to plugins for a static pod: the hash of its file.
+fn static_uid(pod: &PartialObjectMeta<Pod>) -> Option<&str> {
+    let uid = pod.annotations().get(STATIC_UID)?;
+    let is_hash = uid.len() == 32 && uid.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hash.then_some(uid)
+}
+
 fn pools_of(
     pod: &PartialObjectMeta<Pod>,
     namespace: &PartialObjectMeta<Namespace>,
-    selectors: &PoolSelectors,
+    cluster_pools: &PoolFiles,
     reservations: &PodReservations,
 ) -> PodPools {
     let stable = StableName::of(pod);
+    let reserved = stable.as_ref().map(|stable| reservations.of(stable, cluster_pools)).unwrap_or_default();
     let mut pools = PodPools {
         pod: format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any()),
-        selected_by: selectors.selecting(pod.labels(), namespace.labels()),
+        selected_by: cluster_pools.selectors.selecting(pod.labels(), namespace.labels()),
         is_stable: stable.is_some(),
-        reserved: stable.map(|stable| reservations.of(&stable)).unwrap_or_default(),
+        reserved: reserved.addresses,
+        outdated: reserved.outdated,
         ..PodPools::default()
     };
     if let Err(error) = annotate(&mut pools, pod.annotations(), namespace.annotations()) {
@@ -172,18 +190,20 @@ mod tests {
         .unwrap();
         let namespaces = BTreeMap::from([("ai".to_owned(), &namespace)]);
         let write = |directory: &mut PodDirectory, pods: &[PartialObjectMeta<Pod>]| {
-            let none = (&PoolSelectors::default(), &PodReservations::default());
-            directory.write(pods, &namespaces, none.0, none.1).unwrap();
+            directory.write(pods, &namespaces, &PoolFiles::default(), &PodReservations::default()).unwrap();
         };
         let mut directory = PodDirectory::create(path.clone()).unwrap();
         let wrong = pod("u-2", json!({"ipam.spidernet.io/ippool": "x"}));
-        let mirror = pod("u-3", json!({STATIC_UID: "hash3"}));
-        write(&mut directory, &[pod("u-1", Value::Null), wrong, mirror, pod("../u", Value::Null)]);
+        let hash = "0123456789abcdef0123456789abcdef";
+        let mirror = pod("u-3", json!({STATIC_UID: hash}));
+        let thief = pod("u-4", json!({STATIC_UID: "u-1"}));
+        write(&mut directory, &[pod("u-1", Value::Null), wrong, mirror, thief, pod("../u", Value::Null)]);
         let found = files(&path);
-        assert_eq!(found.keys().collect::<Vec<_>>(), ["hash3.json", "u-1.json", "u-2.json", "u-3.json"]);
+        let names: Vec<_> = found.keys().map(|name| name.trim_end_matches(".json")).collect();
+        assert_eq!(names, [hash, "u-1", "u-2", "u-3", "u-4"]);
         assert_eq!(found["u-1.json"], PodPools { pod: "ai/web-0".to_owned(), ..PodPools::default() });
         assert!(found["u-2.json"].problem.as_ref().unwrap().contains("ipam.spidernet.io/ippool of the pod"));
-        assert!(directory.has("u-1") && directory.has("hash3") && !directory.has("u-9"));
+        assert!(directory.has("u-1") && directory.has(hash) && !directory.has("u-9"));
         // Another agent continues with the files of the first.
         let mut other = PodDirectory::create(path.clone()).unwrap();
         assert!(!other.has("u-1"), "it may have changed meanwhile");

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ipam::{BlockSize, Pool, Pools};
+use ipam::{BlockSize, IpRange, IpRanges, Pool, Pools};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{
     api::DynamicObject,
@@ -15,7 +15,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::node_object::NodeLabels;
+use crate::{node_object::NodeLabels, pool_selectors::PoolSelectors};
 
 /// The annotation of a pool with the number of addresses of its blocks.
 pub(crate) const BLOCK_SIZE: &str = "ipam.silkrail.io/block-size";
@@ -35,6 +35,8 @@ const LARGEST: u64 = 64;
 pub(crate) struct ClusterPool {
     /// The pool, without reserved addresses.
     pub(crate) pool: Pool,
+    /// Its addresses before those were removed that are reserved for certain pods.
+    pub(crate) before_reservations: IpRanges,
     /// The size of the blocks that are leased for it.
     pub(crate) block_size: BlockSize,
 }
@@ -46,6 +48,8 @@ pub(crate) struct PoolFiles {
     files: Vec<(String, String)>,
     /// The pools of the files.
     pub(crate) pools: Vec<ClusterPool>,
+    /// Their label selectors.
+    pub(crate) selectors: PoolSelectors,
     /// The pools that cannot be used.
     pub(crate) invalid: Vec<InvalidPool>,
     /// Whether a reservation is invalid, so that no pool is used.
@@ -66,33 +70,31 @@ impl PoolFiles {
     pub(crate) fn of<'a>(
         pools: impl IntoIterator<Item = &'a DynamicObject>,
         reserved: impl IntoIterator<Item = &'a DynamicObject>,
-        reserved_for_pods: &[IpAddr],
+        reserved_for_pods: &BTreeSet<IpAddr>,
         node_name: &str,
         labels: &NodeLabels,
     ) -> Self {
         let mut found = Self::default();
-        let mut reserved: Vec<_> =
+        let reserved: Vec<_> =
             reserved.into_iter().map(|object| document(object, "SpiderReservedIP")).collect();
-        if !reserved_for_pods.is_empty() {
-            reserved.push(reservations_of_pods(reserved_for_pods));
-        }
         let reservations = list(&reserved);
         // Without its reservations, no pool must be used: plugins refuse all pools if this file is invalid.
         found.files.push(("reserved.json".to_owned(), reservations.to_string()));
-        found.is_blocked = Pools::from_text(&reservations.to_string(), Path::new(POOLS)).is_err();
+        let parsed = Pools::from_text(&reservations.to_string(), Path::new(POOLS));
+        found.is_blocked = parsed.is_err();
+        let of_pods: Vec<_> = reserved_for_pods.iter().map(|address| IpRange::from(*address)).collect();
+        found.files.push(("ipreservations.json".to_owned(), reservations_of_pods(&of_pods).to_string()));
         let mut valid = Vec::new();
         for object in pools {
             let pool = for_node(document(object, "SpiderIPPool"), node_name, labels);
-            match Pools::from_text(
-                &list(&[pool.clone(), reservations.clone()]).to_string(),
-                Path::new("cluster.json"),
-            ) {
+            match parse(&pool, &reservations) {
                 Ok(parsed) => {
-                    let pools = parsed.iter().map(|parsed| ClusterPool {
-                        pool: parsed.clone(),
-                        block_size: block_size(object, parsed),
-                    });
-                    found.pools.extend(pools);
+                    found.selectors.add(object);
+                    found.pools.extend(parsed.iter().map(|pool| ClusterPool {
+                        pool: Pool { ranges: pool.ranges.without(&of_pods), ..pool.clone() },
+                        before_reservations: pool.ranges.clone(),
+                        block_size: block_size(object, pool),
+                    }));
                     valid.push(pool);
                 }
                 Err(error) => {
@@ -106,6 +108,11 @@ impl PoolFiles {
         // Last: plugins begin when it exists.
         found.files.push((POOLS.to_owned(), list(&valid).to_string()));
         found
+    }
+
+    /// Returns the pool with that name.
+    pub(crate) fn get(&self, name: &str) -> Option<&ClusterPool> {
+        self.pools.iter().find(|pool| pool.pool.name.as_str() == name)
     }
 
     /// Makes the directory have these files only. Each is replaced atomically.
@@ -155,9 +162,20 @@ fn document(object: &DynamicObject, kind: &str) -> Value {
     document
 }
 
+impl ClusterPool {
+    /// Whether addresses of it are assigned.
+    pub(crate) fn is_in_use(&self) -> bool {
+        !self.pool.disabled && !self.pool.terminating
+    }
+}
+
+fn parse(pool: &Value, reservations: &Value) -> Result<Pools, ipam::PoolReadError> {
+    Pools::from_text(&list(&[pool.clone(), reservations.clone()]).to_string(), Path::new("cluster.json"))
+}
+
 /// Returns a reservation of the addresses that only certain pods get.
-fn reservations_of_pods(addresses: &[IpAddr]) -> Value {
-    let ips: BTreeSet<_> = addresses.iter().map(ToString::to_string).collect();
+fn reservations_of_pods(addresses: &[IpRange]) -> Value {
+    let ips: Vec<_> = addresses.iter().map(ToString::to_string).collect();
     json!({
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderReservedIP", "metadata": {"name": "ipreservations"},
         "spec": {"ips": ips},
@@ -216,7 +234,7 @@ mod tests {
 
     fn files(pools: &[DynamicObject], reserved: &[DynamicObject]) -> PoolFiles {
         let labels = NodeLabels::from([("zone".to_owned(), "a".to_owned())]);
-        PoolFiles::of(pools, reserved, &[], "gpu-07", &labels)
+        PoolFiles::of(pools, reserved, &BTreeSet::new(), "gpu-07", &labels)
     }
 
     #[test]
@@ -238,6 +256,18 @@ mod tests {
         assert_eq!(read.get("good").unwrap().ranges.len(), 7);
         assert!(read.unusable().contains("10.2.0.1"), "{}", read.unusable());
         assert!(!directory.path().join("earlier.json").exists());
+    }
+
+    #[test]
+    fn addresses_that_are_reserved_for_pods_are_in_no_pool() {
+        let pools = [object("good", json!({"subnet": "10.0.0.0/24", "ips": ["10.0.0.1-10.0.0.9"]}))];
+        let of_pods = BTreeSet::from(["10.0.0.3".parse().unwrap(), "fd00::3".parse().unwrap()]);
+        let files = PoolFiles::of(&pools, &[], &of_pods, "gpu-07", &NodeLabels::new());
+        let pool = files.get("good").unwrap();
+        assert_eq!((pool.pool.ranges.len(), pool.before_reservations.len()), (8, 9));
+        let directory = tempfile::tempdir().unwrap();
+        files.write(directory.path()).unwrap();
+        assert_eq!(Pools::read_dir(directory.path()).unwrap().get("good").unwrap().ranges.len(), 8);
     }
 
     #[test]

@@ -11,10 +11,10 @@ use serde_json::Value;
 use crate::node_object::NodeLabels as Labels;
 
 /// The selectors of the pools that have some.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct PoolSelectors(Vec<PoolSelector>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct PoolSelector {
     pool: String,
     pods: Option<Selector>,
@@ -22,15 +22,17 @@ struct PoolSelector {
 }
 
 impl PoolSelectors {
-    /// Returns those of these pools. An invalid selector selects nothing.
-    pub(crate) fn of<'a>(pools: impl IntoIterator<Item = &'a DynamicObject>) -> Self {
-        let selector = |pool: &DynamicObject| PoolSelector {
-            pool: pool.metadata.name.clone().unwrap_or_default(),
-            pods: selector(&pool.data["spec"]["podAffinity"]),
-            namespaces: selector(&pool.data["spec"]["namespaceAffinity"]),
-        };
-        let selectors = pools.into_iter().map(selector);
-        Self(selectors.filter(|selector| selector.pods.is_some() || selector.namespaces.is_some()).collect())
+    /// Adds those of a pool. An invalid selector selects nothing.
+    pub(crate) fn add(&mut self, pool: &DynamicObject) {
+        let spec = &pool.data["spec"];
+        let (pods, namespaces) = (selector(&spec["podAffinity"]), selector(&spec["namespaceAffinity"]));
+        if pods.is_some() || namespaces.is_some() {
+            self.0.push(PoolSelector {
+                pool: pool.metadata.name.clone().unwrap_or_default(),
+                pods,
+                namespaces,
+            });
+        }
     }
 
     /// Returns the pools that select a pod with these labels in a namespace with those.
@@ -80,7 +82,8 @@ mod tests {
             pool("both", json!({"podAffinity": app, "namespaceAffinity": tenant})),
             pool("wrong", json!({"podAffinity": wrong})),
         ];
-        let selectors = PoolSelectors::of(&pools);
+        let mut selectors = PoolSelectors::default();
+        pools.iter().for_each(|pool| selectors.add(pool));
         let of = |pod: &[(&str, &str)], namespace: &[(&str, &str)]| {
             let selecting = selectors.selecting(&labels(pod), &labels(namespace));
             (selecting.pod_affinity, selecting.namespace_affinity)

@@ -15,13 +15,14 @@ use kubeapi::ObjectStore;
 
 use crate::{
     KubeBlocks,
+    block_availability::{self, BlockAvailability},
     ip_block::IpBlockObject,
-    leasing::{PoolLeases, PoolOutcome},
+    leasing::PoolLeases,
     node_object::{NodeLabels, NodeObject},
     plan::{self, BlockUse, PlannedChange, PoolNeed},
     pool_directory::{ClusterPool, PoolFiles},
     pool_status,
-    socket::{AgentAnswer, BlockRequest, FAILURE_DELAY, Waiting},
+    socket::{BlockRequest, Waiting},
     sync_log::SyncLog,
     use_reports::UseReports,
 };
@@ -61,9 +62,14 @@ pub(crate) struct Session {
     api: KubeBlocks,
     leases: PoolLeases,
     sources: Option<PoolSources>,
-    files: PoolFiles,
+    /// The pools that plugins read.
+    files: Arc<PoolFiles>,
+    /// Those that were read since.
+    next: Option<Arc<PoolFiles>>,
+    /// Why there are none, if there are none.
+    not_ready: Option<String>,
     /// The addresses that are reserved for certain pods; `None` until they are known.
-    reserved: Option<Vec<IpAddr>>,
+    reserved: Option<BTreeSet<IpAddr>>,
     /// Whether the objects of the cluster may have changed since the files were written.
     has_changed: bool,
     is_node_missing: bool,
@@ -96,12 +102,14 @@ impl Session {
             PoolLeases::new(api.clone(), BlockLeases::new(api.clone(), store, owner), options.uid.clone());
         let now = Instant::now();
         Self {
-            reserved: (!options.watches_pods).then(Vec::new),
+            reserved: (!options.watches_pods).then(BTreeSet::new),
             options,
             api,
             leases,
             sources: None,
-            files: PoolFiles::default(),
+            files: Arc::default(),
+            next: None,
+            not_ready: None,
             has_changed: true,
             is_node_missing: false,
             waiting: Vec::new(),
@@ -147,16 +155,43 @@ impl Session {
     }
 
     /// Sets the addresses that are reserved for certain pods.
-    pub(crate) fn set_reserved(&mut self, reserved: Option<Vec<IpAddr>>) {
-        if reserved != self.reserved {
+    pub(crate) fn set_reserved(&mut self, reserved: BTreeSet<IpAddr>) {
+        if self.reserved.as_ref() != Some(&reserved) {
             self.has_changed = true;
-            self.reserved = reserved;
+            self.reserved = Some(reserved);
         }
     }
 
-    /// Returns the pools of the cluster; `None` until they were listed once.
-    pub(crate) fn pools(&self) -> Option<Vec<Arc<DynamicObject>>> {
-        self.sources.as_ref().and_then(|sources| sources.pools.objects())
+    /// Says why the pools are not known yet, if they are not.
+    pub(crate) fn set_not_ready(&mut self, problem: Option<String>) {
+        self.not_ready = problem;
+    }
+
+    /// Reads the pools if they have changed, and returns whether they have. [`Session::step`] writes them for plugins.
+    pub(crate) fn read_pools(&mut self) -> bool {
+        let Some(PoolSources { pools, reserved }) = self.sources.as_ref().filter(|_| self.has_changed) else {
+            return false;
+        };
+        let (Some(pools), Some(reserved), Some(of_pods)) =
+            (pools.objects(), reserved.objects(), &self.reserved)
+        else {
+            return false;
+        };
+        let (pools, reserved) = (pools.iter().map(AsRef::as_ref), reserved.iter().map(AsRef::as_ref));
+        let files = PoolFiles::of(pools, reserved, of_pods, &self.options.node_name, &self.options.labels);
+        if files.invalid != self.pools().map_or(Vec::new(), |current| current.invalid.clone()) {
+            for invalid in &files.invalid {
+                tracing::warn!("IPPool {} cannot be used: {}", invalid.name, invalid.problem);
+            }
+        }
+        self.next = Some(Arc::new(files));
+        self.has_changed = false;
+        true
+    }
+
+    /// Returns the pools, as last read; `None` until they were.
+    pub(crate) fn pools(&self) -> Option<Arc<PoolFiles>> {
+        self.next.clone().or_else(|| self.has_files.then(|| self.files.clone()))
     }
 
     /// Adds a request of a plugin.
@@ -169,10 +204,12 @@ impl Session {
         self.waiting
     }
 
-    /// Does what is due.
-    pub(crate) async fn step(&mut self) {
+    /// Does what is due. Pools that were read are written if `can_write`.
+    pub(crate) async fn step(&mut self, can_write: bool) {
         self.waiting.retain(|waiting| !waiting.is_closed());
-        self.update_files();
+        if can_write {
+            self.write_pools();
+        }
         self.sync().await;
         self.renew().await;
         let is_due = self.failure.as_ref().is_none_or(|(retry_at, _)| Instant::now() >= *retry_at);
@@ -199,26 +236,12 @@ impl Session {
     }
 
     /// Writes the pools for plugins. Until all objects were listed, plugins use those of an earlier agent.
-    fn update_files(&mut self) {
-        let Some(PoolSources { pools, reserved }) = self.sources.as_ref().filter(|_| self.has_changed) else {
-            return;
-        };
-        let (Some(pools), Some(reserved), Some(of_pods)) =
-            (pools.objects(), reserved.objects(), &self.reserved)
-        else {
-            return;
-        };
-        let (pools, reserved) = (pools.iter().map(AsRef::as_ref), reserved.iter().map(AsRef::as_ref));
-        let files = PoolFiles::of(pools, reserved, of_pods, &self.options.node_name, &self.options.labels);
-        if files.invalid != self.files.invalid {
-            for invalid in &files.invalid {
-                tracing::warn!("IPPool {} cannot be used: {}", invalid.name, invalid.problem);
-            }
-        }
-        match files.write(&self.options.pools_dir) {
+    fn write_pools(&mut self) {
+        let Some(next) = &self.next else { return };
+        match next.write(&self.options.pools_dir) {
             Ok(()) => {
-                self.files = files;
-                self.has_changed = false;
+                self.files = next.clone();
+                self.next = None;
                 self.has_files = true;
             }
             Err(error) => tracing::error!("{error}"),
@@ -281,9 +304,13 @@ impl Session {
             };
             done = done.and(changed);
         }
+        let (files, reserved) = (self.files.clone(), self.reserved.clone().unwrap_or_default());
         let with_address = |waiting: &Waiting<BlockRequest>| {
             let address = waiting.request.address?;
-            Some((self.pool_with(&waiting.request, address)?.clone(), address))
+            Some((
+                block_availability::pool_with(&files, &reserved, &waiting.request, address)?.clone(),
+                address,
+            ))
         };
         let wanted: Vec<_> = self.waiting.iter().filter_map(with_address).collect();
         for (pool, address) in wanted {
@@ -326,7 +353,7 @@ impl Session {
     /// Returns the pools with the numbers of ADDs that wait for them: for the first that is not exhausted.
     fn needs(&self) -> Vec<PoolNeed<'_>> {
         let is_usable = |name: &&String| {
-            let known = self.pool(name).filter(|pool| is_in_use(pool));
+            let known = self.files.get(name).filter(|pool| pool.is_in_use());
             known.is_some_and(|pool| self.leases.exhausted(pool, true).is_none())
         };
         let requests = self.waiting.iter().map(|waiting| &waiting.request);
@@ -338,7 +365,7 @@ impl Session {
         };
         let mut needs = Vec::new();
         for cluster in &self.files.pools {
-            let ClusterPool { pool, block_size } = cluster;
+            let ClusterPool { pool, block_size, .. } = cluster;
             needs.push(PoolNeed {
                 name: &pool.name,
                 ranges: &pool.ranges,
@@ -349,79 +376,25 @@ impl Session {
         needs
     }
 
-    /// Returns the pool for a request of an address. A reserved one is in the ranges of no pool.
-    fn pool_with(&self, request: &BlockRequest, address: IpAddr) -> Option<&ClusterPool> {
-        let contains = |pool: &&ClusterPool| pool.pool.ranges.contains(address);
-        let can_have = |pool: &&ClusterPool| is_in_use(pool) && pool.pool.could_have(address);
-        let named = || request.pools.iter().find_map(|name| self.pool(name)).filter(can_have);
-        self.files.pools.iter().find(contains).or_else(|| named().filter(|_| self.is_reserved(address)))
-    }
-
-    fn is_reserved(&self, address: IpAddr) -> bool {
-        self.reserved.as_ref().is_some_and(|reserved| reserved.contains(&address))
-    }
-
-    fn pool(&self, name: &str) -> Option<&ClusterPool> {
-        self.files.pools.iter().find(|pool| pool.pool.name.as_str() == name)
-    }
-
-    /// Answers the requests about which something is known.
+    /// BlockAvailability the requests about which something is known.
     fn answer(&mut self) {
-        let mut states = BTreeMap::new();
-        let mut left = Vec::new();
-        for waiting in std::mem::take(&mut self.waiting) {
-            match self.answer_to(&waiting, &mut states) {
+        let waiting = std::mem::take(&mut self.waiting);
+        let failure = self.failure.as_ref().map(|(_, problem)| problem.as_str());
+        let is_known = self.has_files && self.leases.is_synced();
+        let failure = if is_known { failure } else { self.not_ready.as_deref().or(failure) };
+        // Until the pools and the leases are known, there are no answers but failures.
+        let (pools, none) = (&self.files, BTreeSet::new());
+        let mut availability =
+            BlockAvailability::new(pools, &self.leases, self.reserved.as_ref().unwrap_or(&none), failure);
+        for waiting in waiting {
+            let answer =
+                if is_known { availability.answer_to(&waiting) } else { availability.failed(&waiting) };
+            match answer {
                 Some(answer) => waiting.answer(answer),
-                None => left.push(waiting),
+                None => self.waiting.push(waiting),
             }
         }
-        self.waiting = left;
     }
-
-    /// Returns the answer to a request; `None` if it has to wait. `states` are those of the pools, read once for all requests.
-    fn answer_to(
-        &self,
-        waiting: &Waiting<BlockRequest>,
-        states: &mut BTreeMap<String, PoolOutcome>,
-    ) -> Option<AgentAnswer> {
-        let last_failure = self.failure.as_ref().filter(|_| waiting.since.elapsed() >= FAILURE_DELAY);
-        let failure = || last_failure.map(|(_, problem)| AgentAnswer::unavailable(problem.clone()));
-        if !self.has_files || !self.leases.is_synced() {
-            return failure();
-        }
-        if let Some(address) = waiting.request.address {
-            if self.pool_with(&waiting.request, address).is_none() {
-                return Some(AgentAnswer::refused(format!("no IPPool of the cluster contains {address}")));
-            }
-            // The node on which the pod was before is about to release its address.
-            let is_reserved = self.is_reserved(address);
-            let retry =
-                |answer: AgentAnswer| AgentAnswer { retry: answer.error.is_some() && is_reserved, ..answer };
-            return self.leases.outcome_of(address).map(retry).or_else(failure);
-        }
-        let mut problems = Vec::new();
-        for name in &waiting.request.pools {
-            let Some(pool) = self.pool(name) else {
-                problems.push(format!("IPPool {name} does not exist in the cluster"));
-                continue;
-            };
-            if !is_in_use(pool) {
-                problems.push(format!("IPPool {name} is disabled or being deleted"));
-                continue;
-            }
-            match states.entry(name.clone()).or_insert_with(|| self.leases.state(pool)) {
-                PoolOutcome::HasRoom => return Some(AgentAnswer::default()),
-                PoolOutcome::Exhausted(problem) => problems.push(problem.clone()),
-                // Later pools are for the case that this one is exhausted.
-                PoolOutcome::Unknown => return failure(),
-            }
-        }
-        Some(AgentAnswer::refused(problems.join("; ")))
-    }
-}
-
-fn is_in_use(pool: &ClusterPool) -> bool {
-    !pool.pool.disabled && !pool.pool.terminating
 }
 
 /// Returns the delay after a number of failures: twice as long after each, with a random part.

@@ -57,9 +57,9 @@ pub(crate) struct ReserveRequest {
     pub(crate) interface: String,
     /// The addresses.
     pub(crate) reserve: Vec<ReservedAddress>,
-    /// Whether the plugin knows that others were reserved.
+    /// Those that were reserved before, as the plugin knows.
     #[serde(default)]
-    pub(crate) replaces: bool,
+    pub(crate) before: Vec<ReservedAddress>,
 }
 
 /// A request of a plugin.
@@ -81,6 +81,9 @@ pub(crate) struct AgentAnswer {
     /// Whether it may be fulfilled later.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) retry: bool,
+    /// The pool of which the node has a free address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) pool: Option<String>,
 }
 
 /// A request that waits for its answer.
@@ -123,6 +126,15 @@ impl<R> Waiting<R> {
 }
 
 impl Received {
+    /// Whether the plugin has gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        match self {
+            Self::Block(waiting) => waiting.is_closed(),
+            Self::Pod(waiting) => waiting.is_closed(),
+            Self::Reserve(waiting) => waiting.is_closed(),
+        }
+    }
+
     /// Answers.
     pub(crate) fn answer(self, answer: AgentAnswer) {
         match self {
@@ -134,14 +146,19 @@ impl Received {
 }
 
 impl AgentAnswer {
+    /// The node has a free address of this pool.
+    pub(crate) fn of_pool(name: &str) -> Self {
+        Self { pool: Some(name.to_owned()), ..Self::default() }
+    }
+
     /// It will not be fulfilled.
     pub(crate) fn refused(error: String) -> Self {
-        Self { error: Some(error), retry: false }
+        Self { error: Some(error), ..Self::default() }
     }
 
     /// It is not fulfilled at present.
     pub(crate) fn unavailable(error: String) -> Self {
-        Self { error: Some(error), retry: true }
+        Self { error: Some(error), retry: true, pool: None }
     }
 }
 

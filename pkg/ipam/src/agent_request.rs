@@ -1,7 +1,7 @@
 //! The request of a plugin to the agent of its node, `silkraild ipam`.
 //!
 //! Over a Unix stream socket, each side sends one line with a JSON object: `{"pools": ["v4-81"], "address": "10.0.0.5"}` or
-//! `{"pod": "<UID>"}` or `{"pod": "<UID>", "interface": "net1", "reserve": [{"pool": "v4-81", "address": "10.0.0.5"}]}`, and `{}` or `{"error": "…", "retry": true}`.
+//! `{"pod": "<UID>"}` or `{"pod": "<UID>", "interface": "net1", "reserve": [{"pool": "v4-81", "address": "10.0.0.5"}]}`, and `{}`, `{"pool": "v4-81"}` or `{"error": "…", "retry": true}`.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -35,8 +35,8 @@ pub enum AgentRequest<'a> {
         interface: &'a str,
         /// The addresses that it has.
         addresses: &'a [ReservedAddress],
-        /// Whether they replace others of which the pod is known to have had some.
-        replaces: bool,
+        /// Those that were reserved for it before, according to its file.
+        before: &'a [ReservedAddress],
     },
 }
 
@@ -60,11 +60,11 @@ pub enum AgentRequestError {
 }
 
 impl AgentRequest<'_> {
-    /// Sends the request, and returns when it was fulfilled.
+    /// Sends the request, and returns when it was fulfilled: for a block of one of several pools, the name of the pool.
     ///
     /// # Errors
     /// [`AgentRequestError`].
-    pub fn send(self, socket: &Path, deadline: Instant) -> Result<(), AgentRequestError> {
+    pub fn send(self, socket: &Path, deadline: Instant) -> Result<Option<String>, AgentRequestError> {
         let failed = |source| AgentRequestError::Socket { path: socket.to_owned(), source };
         let reply = exchange(socket, &self.to_json(), deadline).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => AgentRequestError::Unavailable(format!(
@@ -73,7 +73,9 @@ impl AgentRequest<'_> {
             )),
             _ => failed(error),
         })?;
-        let Some(error) = reply.get("error") else { return Ok(()) };
+        let Some(error) = reply.get("error") else {
+            return Ok(reply.get("pool").and_then(Value::as_str).map(str::to_owned));
+        };
         let text = error.as_str().map_or_else(|| error.to_string(), str::to_owned);
         Err(match reply.get("retry").and_then(Value::as_bool) {
             Some(true) => AgentRequestError::Unavailable(text),
@@ -86,8 +88,11 @@ impl AgentRequest<'_> {
             Self::BlockOf(pools) => json!({"pools": pools}),
             Self::BlockWith(pool, address) => json!({"pools": [pool], "address": address.to_string()}),
             Self::Pod(uid) => json!({"pod": uid}),
-            Self::Reserve { pod, interface, addresses, replaces } => json!({
-                "pod": pod, "interface": interface, "reserve": ReservedAddress::list_to_json(addresses), "replaces": replaces,
+            Self::Reserve { pod, interface, addresses, before } => json!({
+                "pod": pod,
+                "interface": interface,
+                "reserve": ReservedAddress::list_to_json(addresses),
+                "before": ReservedAddress::list_to_json(before),
             }),
         }
     }
@@ -117,7 +122,10 @@ mod tests {
     use super::*;
 
     /// Returns the request that the daemon gets, and the result for this answer of it.
-    fn answered(wanted: AgentRequest<'_>, answer: &str) -> (Value, Result<(), AgentRequestError>) {
+    fn answered(
+        wanted: AgentRequest<'_>,
+        answer: &str,
+    ) -> (Value, Result<Option<String>, AgentRequestError>) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");
         let listener = UnixListener::bind(&path).unwrap();
@@ -144,8 +152,8 @@ mod tests {
             (block, json!({"pools": ["a", "b"]})),
             (AgentRequest::BlockWith("a", address), json!({"pools": ["a"], "address": "10.0.0.1"})),
             (
-                AgentRequest::Reserve { pod: "u", interface: "net1", addresses: &reserved, replaces: true },
-                json!({"pod": "u", "interface": "net1", "reserve": [{"pool": "a", "address": "10.0.0.1"}], "replaces": true}),
+                AgentRequest::Reserve { pod: "u", interface: "net1", addresses: &reserved, before: &[] },
+                json!({"pod": "u", "interface": "net1", "reserve": [{"pool": "a", "address": "10.0.0.1"}], "before": []}),
             ),
             (AgentRequest::Pod("u-1"), json!({"pod": "u-1"})),
         ] {
@@ -153,6 +161,7 @@ mod tests {
             assert_eq!(request, text);
             result.unwrap();
         }
+        assert_eq!(answered(block, "{\"pool\": \"b\"}\n").1.unwrap().as_deref(), Some("b"));
         let refused = answered(block, "{\"error\": \"no block is left\"}\n").1.unwrap_err();
         assert!(
             matches!(&refused, AgentRequestError::Refused(text) if text == "no block is left"),

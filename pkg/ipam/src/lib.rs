@@ -48,7 +48,7 @@ pub use pool_blocks::PoolBlocks;
 pub use pool_index::PoolQuery;
 pub use pool_list_source::PoolListSource;
 pub use pool_read_error::PoolReadError;
-pub use pool_selection::{NameList, PodNamespace, PoolRequest, PoolSelection, SelectError};
+pub use pool_selection::{NameList, PodLabels, PodNamespace, PoolRequest, PoolSelection, SelectError};
 pub use pool_warnings::PoolWarnings;
 pub use pools::{IgnoredDocument, Pools};
 pub use requested_address::{AddressUnavailable, UnavailableReason};

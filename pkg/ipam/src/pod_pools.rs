@@ -23,6 +23,8 @@ pub struct PodPools {
     pub is_stable: bool,
     /// The addresses that are reserved for the pod, by interface.
     pub reserved: BTreeMap<String, Vec<ReservedAddress>>,
+    /// The interfaces whose reservations belong to an object that is gone, so that they would be deleted.
+    pub outdated: Vec<String>,
 }
 
 /// An address that is reserved for an interface of a pod.
@@ -137,6 +139,7 @@ impl PodPools {
             let reserved = self.reserved.iter();
             let reserved = reserved.map(|(name, all)| (name.clone(), ReservedAddress::list_to_json(all)));
             object["reserved"] = Value::Object(reserved.collect());
+            object["outdated"] = json!(self.outdated);
         }
         match &self.lists {
             PodPoolLists::OfNetwork => {}
@@ -184,6 +187,7 @@ impl PodPools {
                 None => BTreeMap::new(),
                 Some(interfaces) => reserved_by_interface(interfaces)?,
             },
+            outdated: texts("outdated")?,
         })
     }
 }
@@ -273,6 +277,7 @@ mod tests {
             },
             is_stable: true,
             reserved: BTreeMap::from([("net1".to_owned(), vec![reserved])]),
+            outdated: vec!["net1".to_owned()],
         };
         assert_eq!(read_back(&all), all);
         let clean = ListedPools { clean_gateway: true, ipv6: vec!["six".to_owned()], ..listed(&[]) };

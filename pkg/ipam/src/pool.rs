@@ -122,12 +122,6 @@ impl Pool {
         }
     }
 
-    /// Whether the address belongs to the pool, although it may be reserved.
-    pub fn could_have(&self, address: IpAddr) -> bool {
-        let is_excluded = self.excluded.iter().any(|range| range.contains(address));
-        self.subnet.contains(address) && self.gateway != Some(address) && !is_excluded
-    }
-
     /// Returns the pool with this address only.
     #[must_use]
     pub fn with_only(&self, address: IpAddr) -> Self {

@@ -23,8 +23,20 @@ pub struct PoolRequest<'a> {
     pub pod_namespace: PodNamespace<'a>,
     /// The network's name as `namespace/name` or `name`, which is compared with a pool's `multusName`.
     pub network: Option<&'a str>,
-    /// The pools that select the pod by labels; `None` if its labels are unknown.
-    pub selected_by: Option<&'a SelectingPools>,
+    /// What is known about the labels of the pod and of its namespace.
+    pub labels: PodLabels<'a>,
+}
+
+/// The labels of the pod of a request, and of its namespace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PodLabels<'a> {
+    /// The pools that they select.
+    Selecting(&'a SelectingPools),
+    /// They are not known.
+    #[default]
+    Unknown,
+    /// Any labels: the request is not for a particular pod.
+    Any,
 }
 
 /// The Kubernetes namespace of a request.

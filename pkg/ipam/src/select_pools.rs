@@ -1,8 +1,8 @@
 //! Selects the pools that an attachment can use.
 
 use crate::{
-    IpFamily, NameList, PodNamespace, Pool, PoolRequest, PoolSelection, Pools, SelectError, SkipReason,
-    SkipReasons, SkippedPool,
+    IpFamily, NameList, PodLabels, PodNamespace, Pool, PoolRequest, PoolSelection, Pools, SelectError,
+    SelectingPools, SkipReason, SkipReasons, SkippedPool,
     pattern::{is_pattern, matches},
     pool_entry::PoolEntry,
 };
@@ -153,14 +153,14 @@ fn reason_to_skip(entry: &PoolEntry, family: IpFamily, request: &PoolRequest<'_>
             PodNamespace::Of(_) | PodNamespace::Any => {}
         }
     } else if affinity.namespace {
-        let selecting = request.selected_by.map(|selecting| &selecting.namespace_affinity);
-        if let Some(reason) = reason_of_labels(pool, "namespaceAffinity", selecting) {
+        let selecting = |selecting: &SelectingPools| selects(&selecting.namespace_affinity, pool);
+        if let Some(reason) = reason_of_labels("namespaceAffinity", request.labels, selecting) {
             return Some(reason);
         }
     }
     if affinity.pod {
-        let selecting = request.selected_by.map(|selecting| &selecting.pod_affinity);
-        if let Some(reason) = reason_of_labels(pool, "podAffinity", selecting) {
+        let selecting = |selecting: &SelectingPools| selects(&selecting.pod_affinity, pool);
+        if let Some(reason) = reason_of_labels("podAffinity", request.labels, selecting) {
             return Some(reason);
         }
     }
@@ -173,13 +173,22 @@ fn reason_to_skip(entry: &PoolEntry, family: IpFamily, request: &PoolRequest<'_>
     None
 }
 
-/// Returns why a selector excludes the pool, given the pools whose selectors select the pod.
-fn reason_of_labels(pool: &Pool, key: &'static str, selecting: Option<&Vec<String>>) -> Option<SkipReason> {
-    match selecting {
-        None => Some(SkipReason::Labels(key)),
-        Some(names) if names.iter().any(|name| name == pool.name.as_str()) => None,
-        Some(_) => Some(SkipReason::NotSelected(key)),
+/// Returns why a selector excludes a pool.
+fn reason_of_labels(
+    key: &'static str,
+    labels: PodLabels<'_>,
+    is_selected: impl FnOnce(&SelectingPools) -> bool,
+) -> Option<SkipReason> {
+    match labels {
+        PodLabels::Any => None,
+        PodLabels::Unknown => Some(SkipReason::Labels(key)),
+        PodLabels::Selecting(selecting) if is_selected(selecting) => None,
+        PodLabels::Selecting(_) => Some(SkipReason::NotSelected(key)),
     }
+}
+
+fn selects(names: &[String], pool: &Pool) -> bool {
+    names.iter().any(|name| name == pool.name.as_str())
 }
 
 /// Whether two names can refer to the same network. The namespaces are compared only if both have one.
@@ -211,7 +220,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{PoolListSource, SelectingPools};
+    use crate::PoolListSource;
 
     /// Returns a pool of ten addresses with the further keys of `more`.
     fn pool(name: &str, more: Value) -> Value {
@@ -242,7 +251,7 @@ mod tests {
             host_name: "node1",
             pod_namespace: PodNamespace::Of("ai"),
             network: Some("kube-system/macvlan"),
-            selected_by: None,
+            labels: PodLabels::Unknown,
         };
         let selection = pools.select(&request)?;
         Ok((names(selection.ipv4).0, names(selection.ipv6).0))
@@ -359,13 +368,20 @@ mod tests {
         let select = |pod: &[&str], namespace: &[&str]| {
             let selecting = SelectingPools { pod_affinity: texts(pod), namespace_affinity: texts(namespace) };
             let all = texts(&["*"]);
-            let request = PoolRequest { ipv4: &all, selected_by: Some(&selecting), ..PoolRequest::default() };
+            let request = PoolRequest {
+                ipv4: &all,
+                labels: PodLabels::Selecting(&selecting),
+                ..PoolRequest::default()
+            };
             let selection = pools.select(&request).unwrap();
             let reasons: Vec<_> = selection.skipped.iter().map(ToString::to_string).collect();
             (names(selection.ipv4).0, reasons)
         };
         assert_eq!(select(&["pod", "both"], &["tenant", "both"]).0, ["both", "pod", "tenant", "plain"]);
         assert_eq!(select(&["both"], &["tenant"]).0, ["tenant", "plain"]);
+        let all = texts(&["pod"]);
+        let any = PoolRequest { ipv4: &all, labels: PodLabels::Any, ..PoolRequest::default() };
+        assert_eq!(pools.select(&any).unwrap().ipv4.len(), 1);
         let (usable, reasons) = select(&[], &[]);
         assert_eq!(usable, ["plain"]);
         assert_eq!(reasons[0], "tenant: namespaceAffinity does not select the pod");

@@ -115,6 +115,12 @@ fn annotations_and_labels_of_a_pod_select_its_pools() {
         .refusal()
         .says(&["podAffinity does not select the pod", "namespaceAffinity does not select the pod"]);
 
+    // STATUS is about any pod.
+    let network = |pools: &[&str]| node.call("status", pools).status();
+    network(&["of-label"]).done();
+    network(&[]).done();
+    network(&["none"]).refusal().says(&["does not exist"]);
+
     // Annotations that cannot be followed.
     add("ai/typo", &annotated("ippool", &json!({"ipv5": []})))
         .error(101)

@@ -18,7 +18,7 @@ fn an_agent_can_read_pools_and_write_blocks_only() {
         ("watch", "nodes"),
         // With conf/silkraild-ipam-pods.
         ("watch", "namespaces"),
-        ("create", "ipreservations.ipam.silkrail.io"),
+        ("delete", "ipreservations.ipam.silkrail.io"),
     ] {
         assert!(can(verb, resource), "{verb} {resource}");
     }
@@ -39,6 +39,6 @@ fn an_agent_can_read_pools_and_write_blocks_only() {
             assert!(!can(verb, resource), "{verb} {resource}");
         }
     }
-    assert!(!can("delete", "ipreservations.ipam.silkrail.io"));
+    assert!(!can("deletecollection", "ipreservations.ipam.silkrail.io"));
     assert!(!can("deletecollection", "ipblocks.ipam.silkrail.io"));
 }

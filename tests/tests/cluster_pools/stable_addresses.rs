@@ -115,3 +115,58 @@ fn ipam_case_089_a_stable_address_changes_with_the_pools_of_the_pod() {
     assert!(address(&node, "ai/web-0", &uid).starts_with("10.16.3."));
     assert!(plane.list("ipreservations").is_empty());
 }
+
+#[test]
+fn a_reservation_that_cannot_be_used_stops_nobody() {
+    let plane = ControlPlane::start();
+    plane.apply(&pool("plain", "10.16.1.1-10.16.1.6", "1"));
+    namespace(&plane, "ai", &json!({}), &json!({}));
+    for (number, address) in ["10.16.1.3/16", "::ffff:10.16.1.4", "10.16.1.05", "xy"].iter().enumerate() {
+        plane.apply(&json!({
+            "apiVersion": "ipam.silkrail.io/v1alpha1", "kind": "IPReservation",
+            "metadata": {"namespace": "ai", "name": format!("wrong-{number}.net1")},
+            "spec": {"addresses": [{"pool": "plain", "address": address}]},
+        }));
+    }
+    let node = PoolNode::start_watching_pods(&plane, "node-a");
+    let create = |owner: &str| {
+        let mut metadata = of_stateful_set();
+        metadata["ownerReferences"][0]["uid"] = json!(owner);
+        pod_on(&plane, "node-a", "ai/web-0", &metadata)
+    };
+    let end = |uid: &str| {
+        delete(&plane, "web-0");
+        call(&node, "ai/web-0", uid).del().done();
+    };
+    let mut uid = create("1");
+    let first = address(&node, "ai/web-0", &uid);
+    // The address is requested by name, and the sandbox is restarted with the request.
+    let asked = |uid: &str| {
+        call(&node, "ai/web-0", uid).with("runtimeConfig", &json!({"ips": [first.replace("/16", "")]}))
+    };
+    end(&uid);
+    uid = create("1");
+    wait_until("the requested address is assigned", || {
+        let result = asked(&uid).add().json();
+        assert!(result["code"].is_null() || result["code"] == 11, "{result}");
+        result["ips"][0]["address"] == first.as_str()
+    });
+    // The StatefulSet is created again under its name: the reservation is no longer deleted with the former one.
+    end(&uid);
+    uid = create("2");
+    assert_eq!(address(&node, "ai/web-0", &uid), first);
+    let owner = "--output=jsonpath={.metadata.ownerReferences[0].uid}";
+    assert_eq!(plane.kubectl(&["get", "ipreservation", "web-0.net1", "--namespace=ai", owner]), "2");
+    // The pool has the address no more.
+    end(&uid);
+    let mut smaller = pool("plain", "10.16.1.1-10.16.1.6", "1");
+    smaller["spec"]["excludeIPs"] = json!([first.replace("/16", "")]);
+    plane.apply(&smaller);
+    wait_until("the agent has read it", || node.pool_files().contains("excludeIPs"));
+    uid = create("2");
+    let second = address(&node, "ai/web-0", &uid);
+    assert_ne!(second, first);
+    end(&uid);
+    uid = create("2");
+    assert_eq!(address(&node, "ai/web-0", &uid), second);
+}

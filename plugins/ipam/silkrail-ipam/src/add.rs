@@ -56,7 +56,7 @@ fn allocate(
     let reserved = conf.reserved(request.attachment.ifname.as_str(), &selection);
     let can_keep = |claim: &ClaimedAddress| {
         let is_reserved = reserved.iter().any(|(_, address)| *address == claim.address);
-        is_reserved || is_allocatable(claim, &selection, &requested)
+        is_requested_or_any(claim, &requested) && (is_reserved || is_in_pools(claim, &selection))
     };
     let kept = sandbox_restart::take_over_addresses(journal, node, &store, request, note.as_ref(), can_keep)?;
     let mut allocation = AddressAllocation { journal, node, store: &store, request, conf };
@@ -68,13 +68,17 @@ fn allocate(
     result(&claims, conf)
 }
 
-/// Whether this ADD could allocate the address of the pod's former sandbox.
-fn is_allocatable(claim: &ClaimedAddress, selection: &PoolSelection<'_>, requested: &[IpAddr]) -> bool {
-    let family = IpFamily::of(claim.address);
-    let pools = selection.of(family).iter();
-    let mut asked = requested.iter().filter(|address| IpFamily::of(**address) == family).peekable();
+/// Whether this ADD could allocate the address of the pod's former sandbox from its pools.
+fn is_in_pools(claim: &ClaimedAddress, selection: &PoolSelection<'_>) -> bool {
+    let pools = selection.of(IpFamily::of(claim.address)).iter();
     pools.filter(|pool| pool.name.as_str() == claim.pool).any(|pool| pool.ranges.contains(claim.address))
-        && (asked.peek().is_none() || asked.any(|address| *address == claim.address))
+}
+
+/// Whether the address of the pod's former sandbox is requested, or none of its family is.
+fn is_requested_or_any(claim: &ClaimedAddress, requested: &[IpAddr]) -> bool {
+    let family = IpFamily::of(claim.address);
+    let mut asked = requested.iter().filter(|address| IpFamily::of(**address) == family).peekable();
+    asked.peek().is_none() || asked.any(|address| *address == claim.address)
 }
 
 /// The allocation of the addresses of one ADD.
@@ -97,12 +101,13 @@ impl AddressAllocation<'_> {
         kept: Vec<ClaimedAddress>,
     ) -> Result<Vec<ClaimedAddress>, Error> {
         // Check all requested addresses before the first one is claimed.
-        let requested: Vec<(&Pool, IpAddr)> = requested
-            .iter()
-            .map(|address| {
-                Ok((selection.pool_of(*address).ok_or_else(|| self.unavailable_error(*address))?, *address))
-            })
-            .collect::<Result<_, Error>>()?;
+        let pool_of = |address: &IpAddr| {
+            let is_reserved = |(_, reserved): &&(Pool, IpAddr)| reserved == address;
+            let of_pod = reserved.iter().find(is_reserved).map(|(pool, _)| pool);
+            let pool = of_pod.or_else(|| selection.pool_of(*address));
+            Ok((pool.ok_or_else(|| self.unavailable_error(*address))?, *address))
+        };
+        let requested: Vec<(&Pool, IpAddr)> = requested.iter().map(pool_of).collect::<Result<_, Error>>()?;
         let mut claims = Vec::new();
         for family in IpFamily::ALL {
             let of_family = |address: &IpAddr| IpFamily::of(*address) == family;
@@ -118,10 +123,15 @@ impl AddressAllocation<'_> {
             if claims.len() > before || pools.is_empty() {
                 continue;
             }
-            claims.push(match reserved.iter().find(|(_, address)| of_family(address)) {
-                Some((pool, address)) => self
-                    .claim_requested(pool, *address)
-                    .map_err(|error| stable_addresses::try_again(*address, error))?,
+            let reserved = reserved.iter().find(|(_, address)| of_family(address));
+            let claimed = match reserved {
+                Some((pool, address)) => {
+                    stable_addresses::unless_it_cannot_move(self.claim_requested(pool, *address), *address)?
+                }
+                None => None,
+            };
+            claims.push(match claimed {
+                Some(claimed) => claimed,
                 None => self.claim_any(pools)?,
             });
         }
@@ -164,10 +174,11 @@ impl AddressAllocation<'_> {
     fn claim_of_new_block(&mut self, pools: &[&Pool]) -> Result<ClaimedAddress, Error> {
         for attempt in 0..BLOCK_ATTEMPTS {
             thread::sleep(BLOCK_RETRY_DELAY * attempt);
-            if let Some(cluster) = &self.conf.cluster {
-                cluster.request_block_of(self.node, pools)?;
-            }
-            if let Some(claimed) = self.first_free(pools)? {
+            let chosen = match &self.conf.cluster {
+                Some(cluster) => cluster.request_block_of(self.node, pools)?,
+                None => Vec::new(),
+            };
+            if let Some(claimed) = self.first_free(&chosen)? {
                 return Ok(claimed);
             }
         }

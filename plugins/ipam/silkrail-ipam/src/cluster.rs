@@ -65,13 +65,19 @@ impl ClusterPools {
         Ok(pools.filter(|pool| !pool.ranges.is_empty()).collect())
     }
 
-    /// Returns when the node has a block with a free address of one of these pools.
+    /// Returns when the node has a block with a free address of one of these pools, and which: the first that is not exhausted.
     ///
     /// # Errors
     /// If it does not get one.
-    pub(crate) fn request_block_of(&self, node: &Node, pools: &[&Pool]) -> Result<(), Error> {
+    pub(crate) fn request_block_of<'p>(
+        &self,
+        node: &Node,
+        pools: &[&'p Pool],
+    ) -> Result<Vec<&'p Pool>, Error> {
         let names: Vec<_> = pools.iter().map(|pool| pool.name.as_str()).collect();
-        self.request_block(node, AgentRequest::BlockOf(&names))
+        let name = self.request_block(node, AgentRequest::BlockOf(&names))?;
+        let chosen = pools.iter().copied().filter(|pool| Some(pool.name.as_str()) == name.as_deref());
+        Ok(chosen.collect())
     }
 
     /// Returns when the node has the block with this address of a pool.
@@ -79,7 +85,7 @@ impl ClusterPools {
     /// # Errors
     /// If it does not get it.
     pub(crate) fn request_block_with(&self, node: &Node, pool: &Pool, address: IpAddr) -> Result<(), Error> {
-        self.request_block(node, AgentRequest::BlockWith(pool.name.as_str(), address))
+        self.request_block(node, AgentRequest::BlockWith(pool.name.as_str(), address)).map(drop)
     }
 
     /// Returns when addresses of this node are reserved for a pod.
@@ -88,10 +94,13 @@ impl ClusterPools {
     /// If they are not.
     pub(crate) fn reserve(&self, node: &Node, request: AgentRequest<'_>) -> Result<(), Error> {
         let deadline = node.budget.until("the reservation of an address", BLOCK_TIMEOUT);
-        let sent = request.send(&self.socket(), deadline.at());
-        Ok(sent.map_err(|error| {
-            IpamError::BlockUnavailable(format!("the address of the pod is not reserved: {error}"))
-        })?)
+        match request.send(&self.socket(), deadline.at()) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let text = format!("the address of the pod is not reserved: {error}");
+                Err(IpamError::BlockUnavailable(text).into())
+            }
+        }
     }
 
     /// Returns when there is a file of the pod with this UID.
@@ -100,12 +109,16 @@ impl ClusterPools {
     /// If there is none in time.
     pub(crate) fn request_pod(&self, node: &Node, uid: &str, timeout: Duration) -> Result<(), Error> {
         let deadline = node.budget.until("the pod", timeout);
-        let sent = AgentRequest::Pod(uid).send(&self.socket(), deadline.at());
-        Ok(sent
-            .map_err(|error| IpamError::UnknownPod(format!("the pools of the pod are not known: {error}")))?)
+        match AgentRequest::Pod(uid).send(&self.socket(), deadline.at()) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                Err(IpamError::UnknownPod(format!("the pools of the pod are not known: {error}")).into())
+            }
+        }
     }
 
-    fn request_block(&self, node: &Node, request: AgentRequest<'_>) -> Result<(), Error> {
+    /// Sends a request for a block, and returns the name of the pool in the answer.
+    fn request_block(&self, node: &Node, request: AgentRequest<'_>) -> Result<Option<String>, Error> {
         let deadline = node.budget.until("a block of addresses", BLOCK_TIMEOUT);
         request.send(&self.socket(), deadline.at()).map_err(|error| {
             match error {

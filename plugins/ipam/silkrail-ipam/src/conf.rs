@@ -4,8 +4,8 @@ use std::{cell::OnceCell, fs, net::IpAddr, path::PathBuf};
 
 use cni::{AddRequest, CallContext, ConfObject, Error as CniError};
 use ipam::{
-    IpFamily, ListedPools, PodNamespace, PodPools, Pool, PoolListSource, PoolQuery, PoolRoute, PoolSelection,
-    Pools, ReservedAddress,
+    IpFamily, ListedPools, PodLabels, PodNamespace, PodPools, Pool, PoolListSource, PoolQuery, PoolRoute,
+    PoolSelection, Pools, ReservedAddress,
 };
 use plugin_runtime::{Error, Node, conf};
 use serde_json::Value;
@@ -99,6 +99,11 @@ impl IpamConf {
         })
     }
 
+    /// Whether annotations and labels of a pod select its pools.
+    pub(crate) fn pools_depend_on_pod(&self) -> bool {
+        self.cluster.as_ref().is_some_and(|cluster| cluster.pods_dir().is_dir())
+    }
+
     /// Whether the interface gets no default route.
     pub(crate) fn clean_gateway(&self) -> bool {
         self.listed.clean_gateway
@@ -110,7 +115,7 @@ impl IpamConf {
         let with_pool = |reserved: &ReservedAddress| {
             let pools = selection.of(IpFamily::of(reserved.address));
             let pool = pools.iter().find(|pool| pool.name.as_str() == reserved.pool)?;
-            pool.could_have(reserved.address).then(|| (pool.with_only(reserved.address), reserved.address))
+            Some((pool.with_only(reserved.address), reserved.address))
         };
         reserved.filter_map(with_pool).collect()
     }
@@ -118,6 +123,11 @@ impl IpamConf {
     /// Returns the addresses that are reserved for an interface of the pod, whether or not it can have them.
     pub(crate) fn reserved_addresses(&self, ifname: &str) -> &[ReservedAddress] {
         self.pod.as_ref().and_then(|pod| pod.reserved.get(ifname)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether the reservation of an interface would be deleted, unless it is made again.
+    pub(crate) fn is_reservation_outdated(&self, ifname: &str) -> bool {
+        self.pod.as_ref().is_some_and(|pod| pod.outdated.iter().any(|outdated| outdated == ifname))
     }
 
     /// Whether the pod is created again under the same name and then keeps its addresses.
@@ -200,7 +210,11 @@ impl IpamConf {
             host_name: &self.node,
             pod_namespace,
             network: Some(&self.network),
-            selected_by: self.pod.as_ref().map(|pod| &pod.selected_by),
+            labels: match (&self.pod, pod_namespace) {
+                (Some(pod), _) => PodLabels::Selecting(&pod.selected_by),
+                (None, PodNamespace::Any) => PodLabels::Any,
+                (None, _) => PodLabels::Unknown,
+            },
         })?)
     }
 }

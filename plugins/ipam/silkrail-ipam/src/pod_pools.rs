@@ -58,7 +58,11 @@ pub(crate) fn listed(
     Ok(match annotated {
         None => (PoolListSource::Network, of_network),
         Some((source, pools)) => {
-            let clean_gateway = pools.clean_gateway || of_network.clean_gateway;
+            // The annotation of interfaces has a key of its own for it.
+            let clean_gateway = match source {
+                PoolListSource::PodInterfaces => pools.clean_gateway,
+                _ => of_network.clean_gateway,
+            };
             (source, ListedPools { clean_gateway, ..pools.clone() })
         }
     })

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use cni::AddRequest;
 use ipam::{AgentRequest, LocalStore, ReservedAddress, StoreError};
-use plugin_runtime::{Error, Node};
+use plugin_runtime::{Condition, Error, Node};
 
 use crate::{change::ClaimedAddress, conf::IpamConf, error::IpamError};
 
@@ -27,6 +27,8 @@ pub(crate) fn reserve(
         return Ok(());
     };
     let blocks = store.blocks()?;
+    // Also in a block that is about to be released.
+    let blocks = [blocks, store.withdrawn()?].concat();
     let can_move = |claim: &&ClaimedAddress| {
         blocks.iter().any(|block| block.size().addresses() == 1 && block.contains(claim.address))
     };
@@ -37,22 +39,38 @@ pub(crate) fn reserve(
         .collect();
     let interface = request.attachment.ifname.as_str();
     let before = conf.reserved_addresses(interface);
-    if addresses.is_empty() || addresses == before {
+    if addresses == before && !conf.is_reservation_outdated(interface) {
         return Ok(());
     }
-    let replaces = !before.is_empty();
-    cluster.reserve(node, AgentRequest::Reserve { pod, interface, addresses: &addresses, replaces })
+    cluster.reserve(node, AgentRequest::Reserve { pod, interface, addresses: &addresses, before })
 }
 
-/// Returns the error for a reserved address that the pod cannot have at present: its former pod may not be gone yet.
-pub(crate) fn try_again(address: IpAddr, error: Error) -> Error {
-    match error {
-        Error::Address(error @ (StoreError::Taken { .. } | StoreError::NoBlock { .. })) => {
-            let text = format!(
-                "address {address} is reserved for this pod: {error}; try again later, or delete its IPReservation for another address"
-            );
-            IpamError::BlockUnavailable(text).into()
+/// Returns the claim of a reserved address; `None` if it can never be had, since its block has other addresses and another node has
+/// it.
+///
+/// # Errors
+/// If it cannot be had at present: the former pod may not be gone yet.
+pub(crate) fn unless_it_cannot_move(
+    claimed: Result<ClaimedAddress, Error>,
+    address: IpAddr,
+) -> Result<Option<ClaimedAddress>, Error> {
+    let later = |error: String| {
+        let text = format!(
+            "address {address} is reserved for this pod: {error}; if its former pod is gone, see `silkrail gc` on its node; delete the \
+             IPReservation for another address"
+        );
+        Err(IpamError::BlockUnavailable(text).into())
+    };
+    match claimed {
+        Ok(claimed) => Ok(Some(claimed)),
+        Err(Error::Address(error @ (StoreError::Taken { .. } | StoreError::NoBlock { .. }))) => {
+            later(error.to_string())
         }
-        other => other,
+        Err(Error::Plugin(error)) => match error.condition() {
+            Condition::NoAddress => Ok(None),
+            Condition::TryAgain => later(error.to_string()),
+            _ => Err(Error::Plugin(error)),
+        },
+        Err(error) => Err(error),
     }
 }

@@ -15,7 +15,11 @@ use crate::conf::IpamConf;
 /// If a pool is invalid or no pool can be used; with `statusFailsWhenFull`, if all pools of a family are full.
 pub(crate) fn status(node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {
     let conf = IpamConf::of_network(&request.common)?;
-    let selection = conf.select_for_any_pod()?;
+    let selection = match conf.select_for_any_pod() {
+        // Annotations of pods may name some.
+        Err(Error::NoPool(ipam::SelectError::None { .. })) if conf.pools_depend_on_pod() => return Ok(()),
+        selected => selected?,
+    };
     // Without a store, no address is claimed.
     let Some(store) = LocalStore::open_existing(node.state.root(), journal::boot_id()?)? else {
         return Ok(());
