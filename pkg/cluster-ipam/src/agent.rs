@@ -7,7 +7,6 @@ use std::{
     io,
     path::PathBuf,
     pin::pin,
-    sync::Arc,
     time::Duration,
 };
 
@@ -24,7 +23,6 @@ use crate::{
     KubeBlocks, cluster_objects,
     node_object::{self, NodeLabels, NodeObject},
     node_pods::NodePods,
-    pool_directory::PoolFiles,
     session::{Session, SessionOptions},
     socket::{self, AgentAnswer, Received},
 };
@@ -136,15 +134,12 @@ impl Agent {
         }
     }
 
-    /// Passes a request on. Those that need the pools wait until they are known.
-    fn dispatch(&mut self, received: Received, session: &mut Session, pools: Option<&Arc<PoolFiles>>) {
+    /// Passes a request on.
+    fn dispatch(&mut self, received: Received, session: &mut Session) {
         match (received, &mut self.pods) {
             (Received::Block(waiting), _) => session.add(waiting),
             (Received::Pod(waiting), Some(pods)) => pods.add(waiting),
-            (Received::Reserve(waiting), Some(pods)) => match pools {
-                Some(pools) => pods.reserve(waiting, pools),
-                None => waiting.answer(AgentAnswer::unavailable("the pools are not known yet".to_owned())),
-            },
+            (Received::Reserve(waiting), Some(pods)) => pods.add_for_reservation(waiting),
             // Pods are not watched any more.
             (waiting, None) => waiting.answer(AgentAnswer::default()),
         }
@@ -268,9 +263,7 @@ impl Agent {
 
     /// Does what is due for pods and for blocks.
     async fn step(&mut self, session: &mut Session) {
-        if let Some(pods) = &mut self.pods
-            && let Some(reserved) = pods.new_reserved()
-        {
+        if let Some(reserved) = self.pods.as_mut().and_then(NodePods::reserved) {
             session.set_reserved(reserved);
         }
         if session.read_pools() {
@@ -278,13 +271,13 @@ impl Agent {
         }
         let pools = session.pools();
         for waiting in std::mem::take(&mut self.waiting) {
-            self.dispatch(waiting, session, pools.as_ref());
+            self.dispatch(waiting, session);
         }
         // Before the pools: plugins must not read a pool without knowing whether it selects their pod.
         let mut can_write = true;
         if let Some(pods) = &mut self.pods {
-            pods.step(pools.as_deref());
-            can_write = pods.is_current();
+            pods.step(pools.as_ref());
+            can_write = pods.allows_pools();
             session.set_not_ready(pods.problem());
         }
         // Requests to the API server take their time. Pods do not wait for blocks.
@@ -292,22 +285,18 @@ impl Agent {
         loop {
             tokio::select! {
                 () = &mut step => return,
-                () = changed(&mut self.pods) => self.step_pods(pools.as_ref()),
-                Some(received) = self.requests.recv() => {
-                    match (received, &mut self.pods) {
-                        (Received::Pod(waiting), Some(pods)) => pods.add(waiting),
-                        // The others after the step.
-                        (other, _) => self.waiting.push(other),
-                    }
-                    self.step_pods(pools.as_ref());
-                }
+                () = changed(&mut self.pods) => {}
+                Some(received) = self.requests.recv() => match (received, &mut self.pods) {
+                    (Received::Pod(waiting), Some(pods)) => pods.add(waiting),
+                    (Received::Reserve(waiting), Some(pods)) => pods.add_for_reservation(waiting),
+                    // After the step.
+                    (other, _) => self.waiting.push(other),
+                },
+                () = tokio::time::sleep(TICK) => {}
             }
-        }
-    }
-
-    fn step_pods(&mut self, pools: Option<&Arc<PoolFiles>>) {
-        if let Some(pods) = &mut self.pods {
-            pods.step(pools.map(AsRef::as_ref));
+            if let Some(pods) = &mut self.pods {
+                pods.step(pools.as_ref());
+            }
         }
     }
 }

@@ -27,6 +27,8 @@ use crate::{
 
 /// Time between two updates of the directory, if no plugin waits.
 const WRITE_INTERVAL: Duration = Duration::from_millis(200);
+/// Time after which pools are written although the files of pods are not up to date.
+const OUTDATED_TIMEOUT: Duration = Duration::from_secs(5);
 /// A plugin that has waited for this time makes the pods be listed again.
 const REFRESH_AFTER: Duration = Duration::from_secs(2);
 /// Time between two lists that are made for this.
@@ -40,15 +42,27 @@ pub(crate) struct NodePods {
     refreshed_at: Option<Instant>,
     namespaces: ObjectStore<PartialObjectMeta<Namespace>>,
     reservation_objects: ObjectStore<IpReservationObject>,
-    object_changes: Pin<Box<dyn Stream<Item = ()> + Send>>,
-    /// Those of the last update; `None` until they were listed once.
-    reservations: Option<PodReservations>,
+    object_changes: Pin<Box<dyn Stream<Item = ChangedObject> + Send>>,
+    /// Whether they have changed since they were read.
+    have_reservations_changed: bool,
+    /// As last read, with all their addresses; `None` until they were listed once.
+    reservations: Option<(PodReservations, Arc<BTreeSet<IpAddr>>)>,
     directory: PodDirectory,
     has_changed: bool,
+    /// Since when the directory is not up to date.
+    outdated_since: Instant,
     written_at: Option<Instant>,
     /// Why the directory could not be written.
     problem: Option<String>,
     waiting: Vec<Waiting<PodRequest>>,
+    waiting_for_reservation: Vec<Waiting<ReserveRequest>>,
+}
+
+/// The kind of an object that has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ChangedObject {
+    Namespace,
+    Reservation,
 }
 
 impl NodePods {
@@ -73,13 +87,19 @@ impl NodePods {
             refreshed_at: None,
             namespaces,
             reservation_objects,
-            object_changes: Box::pin(stream::select(namespace_changes, reservation_changes)),
+            object_changes: Box::pin(stream::select(
+                namespace_changes.map(|()| ChangedObject::Namespace),
+                reservation_changes.map(|()| ChangedObject::Reservation),
+            )),
+            have_reservations_changed: true,
             reservations: None,
             directory,
             has_changed: true,
+            outdated_since: Instant::now(),
             written_at: None,
             problem: None,
             waiting: Vec::new(),
+            waiting_for_reservation: Vec::new(),
         })
     }
 
@@ -95,18 +115,28 @@ impl NodePods {
     pub(crate) async fn changed(&mut self) {
         tokio::select! {
             Ok(()) = self.known.changed() => {}
-            Some(()) = self.object_changes.next() => {
+            Some(change) = self.object_changes.next() => {
+                self.have_reservations_changed |= change == ChangedObject::Reservation;
                 // A list has many.
-                while let Some(Some(())) = self.object_changes.next().now_or_never() {}
+                while let Some(Some(change)) = self.object_changes.next().now_or_never() {
+                    self.have_reservations_changed |= change == ChangedObject::Reservation;
+                }
             }
         }
-        self.has_changed = true;
+        self.set_outdated();
     }
 
     /// The pools have changed.
     pub(crate) fn set_changed(&mut self) {
-        self.has_changed = true;
+        self.set_outdated();
         self.written_at = None;
+    }
+
+    fn set_outdated(&mut self) {
+        if !self.has_changed {
+            self.has_changed = true;
+            self.outdated_since = Instant::now();
+        }
     }
 
     /// Adds a request of a plugin.
@@ -114,38 +144,29 @@ impl NodePods {
         self.waiting.push(waiting);
     }
 
-    /// Reserves addresses for a pod, and answers the plugin when that is done.
-    pub(crate) fn reserve(&self, waiting: Waiting<ReserveRequest>, pools: &Arc<PoolFiles>) {
-        let known = self.known.borrow();
-        let pod = known.pods.as_ref().and_then(|pods| pods.get(&waiting.request.pod));
-        let Some(stable) = pod.and_then(|pod| StableName::of(pod)) else {
-            let problem =
-                format!("the pod with the UID {} is not known, or has no stable name", waiting.request.pod);
-            return waiting.answer(AgentAnswer::unavailable(problem));
-        };
-        let (client, pools) = (self.client.clone(), pools.clone());
-        tokio::spawn(async move {
-            let (request, answer) = waiting.split();
-            answer(pod_reservations::reserve(client, stable, request, pools).await);
-        });
+    /// Adds a request of a plugin for a reservation.
+    pub(crate) fn add_for_reservation(&mut self, waiting: Waiting<ReserveRequest>) {
+        self.waiting_for_reservation.push(waiting);
     }
 
-    /// Reads the reservations that have changed, and returns the reserved addresses; `None` if nothing has changed.
-    pub(crate) fn new_reserved(&mut self) -> Option<BTreeSet<IpAddr>> {
-        if !self.is_due() {
-            return None;
+    /// Returns the addresses that are reserved for pods; `None` until they were listed once.
+    pub(crate) fn reserved(&mut self) -> Option<Arc<BTreeSet<IpAddr>>> {
+        if self.have_reservations_changed {
+            // A change after this is one of the next step.
+            self.have_reservations_changed = false;
+            let reservations = PodReservations::of_objects(self.reservation_objects.objects()?);
+            let addresses = Arc::new(reservations.addresses());
+            self.reservations = Some((reservations, addresses));
         }
-        let reservations = PodReservations::of_objects(self.reservation_objects.objects()?);
-        let addresses = reservations.addresses();
-        self.reservations = Some(reservations);
-        Some(addresses)
+        self.reservations.as_ref().map(|(_, addresses)| addresses.clone())
     }
 
     /// Does what is due, given the pools of the cluster.
-    pub(crate) fn step(&mut self, pools: Option<&PoolFiles>) {
+    pub(crate) fn step(&mut self, pools: Option<&Arc<PoolFiles>>) {
         if self.is_due()
             && let Some(pools) = pools
         {
+            self.reserved();
             self.written_at = Some(Instant::now());
             match self.write(pools) {
                 Ok(is_written) => {
@@ -164,12 +185,40 @@ impl NodePods {
                 None => self.waiting.push(waiting),
             }
         }
+        for waiting in std::mem::take(&mut self.waiting_for_reservation) {
+            self.reserve(waiting, pools);
+        }
         self.refresh_if_waiting();
     }
 
-    /// Whether all files are those of the current pods and of the pools of the last step.
-    pub(crate) fn is_current(&self) -> bool {
-        !self.has_changed
+    /// Reserves addresses for a pod, and answers the plugin when that is done.
+    fn reserve(&mut self, waiting: Waiting<ReserveRequest>, pools: Option<&Arc<PoolFiles>>) {
+        let stable = {
+            let known = self.known.borrow();
+            let pod = known.pods.as_ref().and_then(|pods| pods.get(&waiting.request.pod));
+            pod.and_then(|pod| StableName::of(pod))
+        };
+        match (stable, pools) {
+            _ if waiting.is_closed() => {}
+            (Some(stable), Some(pools)) => {
+                let (client, pools) = (self.client.clone(), pools.clone());
+                tokio::spawn(async move {
+                    let (request, answer) = waiting.split();
+                    answer(pod_reservations::reserve(client, stable, request, pools).await);
+                });
+            }
+            _ if waiting.since.elapsed() < FAILURE_DELAY => self.waiting_for_reservation.push(waiting),
+            _ => {
+                let unknown = || "the pod is not known on this node, or has no stable name".to_owned();
+                waiting.answer(AgentAnswer::unavailable(self.problem().unwrap_or_else(unknown)));
+            }
+        }
+    }
+
+    /// Whether pools can be written for plugins: the files of all pods are up to date, or have not been for some time. Then known
+    /// pods use the new pools by what was known before, and others wait.
+    pub(crate) fn allows_pools(&self) -> bool {
+        !self.has_changed || self.outdated_since.elapsed() >= OUTDATED_TIMEOUT
     }
 
     fn is_due(&self) -> bool {
@@ -180,7 +229,7 @@ impl NodePods {
     /// Writes the files of the pods; returns `false` if the objects are not known yet.
     fn write(&mut self, pools: &PoolFiles) -> Result<bool, statefile::Error> {
         let known = self.known.borrow_and_update();
-        let (Some(pods), Some(namespaces), Some(reservations)) =
+        let (Some(pods), Some(namespaces), Some((reservations, _))) =
             (&known.pods, self.namespaces.objects(), &self.reservations)
         else {
             return Ok(false);

@@ -59,12 +59,17 @@ impl PodDirectory {
         reservations: &PodReservations,
     ) -> Result<(), statefile::Error> {
         let (mut wanted, mut of_static_pods) = (BTreeMap::new(), BTreeMap::new());
+        // The object of a static pod is older than another that names its UID.
+        let mut pods: Vec<_> = pods.into_iter().collect();
+        pods.sort_by_key(|pod| pod.creation_timestamp());
         for pod in pods {
             // A namespace that is not known yet was just created. Its pods wait.
             let namespace = pod.namespace().unwrap_or_default();
             let Some(namespace) = namespaces.get(&namespace) else { continue };
             let content = pools_of(pod, namespace, pools, reservations).to_json().to_string();
-            of_static_pods.extend(static_uid(pod).and_then(file_name).map(|name| (name, content.clone())));
+            if let Some(name) = static_uid(pod).and_then(file_name) {
+                of_static_pods.entry(name).or_insert_with(|| content.clone());
+            }
             wanted.extend(pod.uid().as_deref().and_then(file_name).map(|name| (name, content)));
         }
         // A pod can have any annotation: it does not replace what is known about another.

@@ -19,7 +19,8 @@ pub(crate) struct ReportedBlock {
 /// Returns the status of a pool. `all` are the pools of the cluster: an address in use that this pool no longer contains is
 /// outside only if no other pool contains it.
 pub(crate) fn of_pool(pool: &Pool, all: &[&Pool], blocks: &[ReportedBlock]) -> Value {
-    let mut used = 0_u64;
+    // Those of Spiderpool count, too.
+    let mut used = u64::try_from(pool.given.len()).unwrap_or(u64::MAX);
     let mut outside = Vec::new();
     for block in blocks.iter().filter(|block| pool.subnet.contains(block.block.range().first())) {
         for address in block.in_use.iter().flat_map(|range| range.addresses()) {
@@ -32,7 +33,8 @@ pub(crate) fn of_pool(pool: &Pool, all: &[&Pool], blocks: &[ReportedBlock]) -> V
         }
     }
     // The API has no larger numbers.
-    let total = i64::try_from(pool.ranges.len()).unwrap_or(i64::MAX);
+    let total = pool.ranges.len().saturating_add(pool.given.len() as u128);
+    let total = i64::try_from(total).unwrap_or(i64::MAX);
     let valid = condition("Valid", true, "PoolIsValid", "its addresses can be assigned");
     json!({"status": {
         "totalIPCount": total,

@@ -69,7 +69,7 @@ pub(crate) struct Session {
     /// Why there are none, if there are none.
     not_ready: Option<String>,
     /// The addresses that are reserved for certain pods; `None` until they are known.
-    reserved: Option<BTreeSet<IpAddr>>,
+    reserved: Option<Arc<BTreeSet<IpAddr>>>,
     /// Whether the objects of the cluster may have changed since the files were written.
     has_changed: bool,
     is_node_missing: bool,
@@ -102,7 +102,7 @@ impl Session {
             PoolLeases::new(api.clone(), BlockLeases::new(api.clone(), store, owner), options.uid.clone());
         let now = Instant::now();
         Self {
-            reserved: (!options.watches_pods).then(BTreeSet::new),
+            reserved: (!options.watches_pods).then(Arc::default),
             options,
             api,
             leases,
@@ -155,8 +155,9 @@ impl Session {
     }
 
     /// Sets the addresses that are reserved for certain pods.
-    pub(crate) fn set_reserved(&mut self, reserved: BTreeSet<IpAddr>) {
-        if self.reserved.as_ref() != Some(&reserved) {
+    pub(crate) fn set_reserved(&mut self, reserved: Arc<BTreeSet<IpAddr>>) {
+        let is_same = self.reserved.as_ref().is_some_and(|before| Arc::ptr_eq(before, &reserved));
+        if !is_same {
             self.has_changed = true;
             self.reserved = Some(reserved);
         }
@@ -383,7 +384,7 @@ impl Session {
         let is_known = self.has_files && self.leases.is_synced();
         let failure = if is_known { failure } else { self.not_ready.as_deref().or(failure) };
         // Until the pools and the leases are known, there are no answers but failures.
-        let (pools, none) = (&self.files, BTreeSet::new());
+        let (pools, none) = (&self.files, Arc::default());
         let mut availability =
             BlockAvailability::new(pools, &self.leases, self.reserved.as_ref().unwrap_or(&none), failure);
         for waiting in waiting {

@@ -16,6 +16,7 @@ mod cluster;
 mod counts;
 mod exclusive;
 mod latency;
+mod quiet;
 mod random_work;
 mod shared;
 
@@ -62,6 +63,8 @@ enum SoakJob {
     Cluster,
     /// All pods of such a cluster start at once, each with several interfaces.
     Burst,
+    /// One node, while nothing else runs: what an ADD takes with the API server up and down.
+    Quiet,
 }
 
 fn main() -> ExitCode {
@@ -78,9 +81,10 @@ fn main() -> ExitCode {
         SoakJob::Burst => {
             burst::start_all(burst::BurstSize { nodes, pods, interfaces, workers: workers.min(32) })
         }
+        SoakJob::Quiet => quiet::compare(pods),
     };
     println!("{text}");
-    if !matches!(mode, SoakJob::Burst) {
+    if !matches!(mode, SoakJob::Burst | SoakJob::Quiet) {
         println!("{seconds} s from seed {seed}");
     }
     if passed {

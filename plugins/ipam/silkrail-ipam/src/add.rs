@@ -234,8 +234,6 @@ impl AddressAllocation<'_> {
     /// Claims a requested address. If its owner's pod no longer exists, reclaims the address first.
     fn claim_requested(&mut self, pool: &Pool, address: IpAddr) -> Result<ClaimedAddress, Error> {
         let owner = &self.request.attachment;
-        let claim = ClaimedAddress { owner: owner.clone(), pool: pool.name.to_string(), address };
-        self.journal.record(Change::Claim(claim.clone()))?;
         let on_node;
         let pool = match &self.conf.cluster {
             Some(cluster) => {
@@ -247,6 +245,8 @@ impl AddressAllocation<'_> {
             }
             None => pool,
         };
+        let claim = ClaimedAddress { owner: owner.clone(), pool: pool.name.to_string(), address };
+        self.journal.record(Change::Claim(claim.clone()))?;
         match self.store.claim_address(pool, address, owner) {
             Err(StoreError::Taken { .. }) if reclaim::address(self.node, self.store, address)? > 0 => {
                 self.store.claim_address(pool, address, owner)?;

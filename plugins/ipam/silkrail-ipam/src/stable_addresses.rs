@@ -26,9 +26,8 @@ pub(crate) fn reserve(
     else {
         return Ok(());
     };
-    let blocks = store.blocks()?;
-    // Also in a block that is about to be released.
-    let blocks = [blocks, store.withdrawn()?].concat();
+    // Also those that the agent tries to release at this moment, and offers again.
+    let blocks = [store.blocks()?, store.withdrawn()?, store.blocks()?].concat();
     let can_move = |claim: &&ClaimedAddress| {
         blocks.iter().any(|block| block.size().addresses() == 1 && block.contains(claim.address))
     };
