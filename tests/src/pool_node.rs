@@ -26,6 +26,8 @@ pub struct PoolNode {
     binaries: Binaries,
     kubeconfig: PathBuf,
     kubelet_kubeconfig: Option<PathBuf>,
+    /// The value of `SILKRAIL_KILL_POINT`.
+    kill_point: Option<u32>,
     agent: Option<Child>,
 }
 
@@ -63,6 +65,7 @@ impl PoolNode {
             binaries: Binaries::find(),
             kubeconfig,
             kubelet_kubeconfig,
+            kill_point: None,
             agent: None,
         };
         node.start_agent();
@@ -113,10 +116,24 @@ impl PoolNode {
         let mut agent = Command::new(daemon::executable());
         agent.args(["ipam", "--node-name", &self.name]).arg("--state-dir").arg(self.state.path());
         agent.env("KUBECONFIG", &self.kubeconfig).stdin(Stdio::null());
+        agent.envs(self.kill_point.map(|number| ("SILKRAIL_KILL_POINT", number.to_string())));
         if let Some(kubelet) = &self.kubelet_kubeconfig {
             agent.arg("--kubelet-kubeconfig").arg(kubelet);
         }
         agent
+    }
+
+    /// The next agent ends at this point, before or after a request about blocks.
+    pub fn set_kill_point(&mut self, number: Option<u32>) {
+        self.kill_point = number;
+    }
+
+    /// Whether the agent has ended.
+    ///
+    /// # Panics
+    /// If that cannot be determined.
+    pub fn has_agent_ended(&mut self) -> bool {
+        self.agent.as_mut().is_none_or(|agent| agent.try_wait().unwrap().is_some())
     }
 
     /// The next agent does not watch pods.

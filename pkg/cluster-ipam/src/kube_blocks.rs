@@ -13,7 +13,10 @@ use kubeapi::{ObjectStore, quietly, with_causes};
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::ip_block::{self, IpBlockObject, NODE_UID, PARENT};
+use crate::{
+    ip_block::{self, IpBlockObject, NODE_UID, PARENT},
+    kill_point,
+};
 
 /// Annotation whose change gives an object another version.
 const RENEWED: &str = "ipam.silkrail.io/renewed";
@@ -73,7 +76,10 @@ impl KubeBlocks {
     }
 
     async fn within<T>(&self, answer: impl Future<Output = kube::Result<T>>) -> Result<T, ApiError> {
-        match timeout(self.timeout, quietly(answer)).await {
+        kill_point::point();
+        let answer = timeout(self.timeout, quietly(answer)).await;
+        kill_point::point();
+        match answer {
             Ok(answer) => answer.map_err(api_error),
             Err(_) => Err(ApiError::Unknown(format!("no response within {:?}", self.timeout))),
         }

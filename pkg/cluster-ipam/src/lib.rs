@@ -15,6 +15,7 @@ mod controller;
 mod hold_down;
 mod ip_block;
 mod ip_reservation;
+mod kill_point;
 mod kube_blocks;
 mod leasing;
 mod node_object;

@@ -5,6 +5,7 @@
 mod blocks;
 mod controller;
 mod edits;
+mod kills;
 mod networks;
 mod outages;
 mod pods;

@@ -12,7 +12,7 @@ use crate::{
     json, state_dir_warning, table,
 };
 
-/// Compare the claims of addresses with the journals of attachments and with the blocks of the cluster
+/// Compare the claims of addresses with the journals of attachments and with the blocks that the node has lost
 ///
 /// It changes nothing. Claims of pods that are gone are listed and released by `silkrail gc`.
 #[derive(Debug, clap::Args)]
