@@ -163,6 +163,9 @@ impl NodePods {
 
     /// Does what is due, given the pools of the cluster.
     pub(crate) fn step(&mut self, pools: Option<&Arc<PoolFiles>>) {
+        if pools.is_none() {
+            self.outdated_since = Instant::now();
+        }
         if self.is_due()
             && let Some(pools) = pools
         {

@@ -156,7 +156,10 @@ impl Session {
 
     /// Sets the addresses that are reserved for certain pods.
     pub(crate) fn set_reserved(&mut self, reserved: Arc<BTreeSet<IpAddr>>) {
-        let is_same = self.reserved.as_ref().is_some_and(|before| Arc::ptr_eq(before, &reserved));
+        let is_same = self
+            .reserved
+            .as_ref()
+            .is_some_and(|before| Arc::ptr_eq(before, &reserved) || *before == reserved);
         if !is_same {
             self.has_changed = true;
             self.reserved = Some(reserved);

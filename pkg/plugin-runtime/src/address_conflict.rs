@@ -7,7 +7,7 @@ use ipnetwork::IpNetwork;
 use rtnl::Link;
 use tracing::{info, warn};
 
-use crate::{Budget, Error, PodNetns, arp, interface, retry_while_busy};
+use crate::{Budget, Error, PodNetns, arp, link_up};
 
 /// Whether the addresses of a pod are probed before it gets them: `detectIPConflict`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -49,8 +49,7 @@ pub(crate) fn probe(pod: &PodNetns, link: &Link, result: &AddResult) -> Result<(
     if addresses.is_empty() {
         return Ok(());
     }
-    retry_while_busy(|| pod.links.set_up(link.index, true))
-        .map_err(|error| interface::explain(link, error))?;
+    link_up::set_up(pod, link)?;
     let probed = probe_all(pod, link, mac, &addresses);
     pod.links.set_up(link.index, false)?;
     probed

@@ -3,11 +3,10 @@
 use std::{mem, net::IpAddr, time::Duration};
 
 use cni::{AddResult, IpConfig, ResultRoute};
-use nix::errno::Errno;
 use rtnl::{Link, RouteKey, RoutePosition, RouteScopeId};
 use tracing::info;
 
-use crate::{Budget, ConflictDetection, Error, PodNetns, address_conflict, retry_while_busy, seconds};
+use crate::{Budget, ConflictDetection, Error, PodNetns, address_conflict, link_up, seconds};
 
 /// How long duplicate address detection may take. By RFC 4862 it takes one to two seconds.
 const DAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -36,7 +35,7 @@ pub fn configure(
     for ip in &result.ips {
         pod.links.add_address(link.index, ip.address)?;
     }
-    retry_while_busy(|| pod.links.set_up(link.index, true)).map_err(|error| explain(link, error))?;
+    link_up::set_up(pod, link)?;
     if gateway(result, true).is_some() || (has_ipv6 && detection == ConflictDetection::On) {
         wait_for_dad(pod, link)?;
     }
@@ -107,17 +106,6 @@ fn wanted(route: &ResultRoute, link: &Link, result: &AddResult) -> rtnl::Route {
         scope: route.scope.map(RouteScopeId),
         mtu: route.mtu,
         advmss: route.advmss,
-    }
-}
-
-/// Returns the error of setting a link up, with its cause if that is known.
-pub(crate) fn explain(link: &Link, error: rtnl::Error) -> Error {
-    match (&error, link.mac) {
-        // The kernel compares a macvlan link's address with those of the parent's other links only now.
-        (rtnl::Error::Netlink(e), Some(mac)) if e.errno() == Some(Errno::EADDRINUSE) => {
-            Error::MacInUse { mac, link: link.name.clone(), source: error }
-        }
-        _ => error.into(),
     }
 }
 

@@ -23,6 +23,7 @@ pub mod delegate;
 mod error;
 mod go_attachment;
 pub mod interface;
+mod link_up;
 pub mod log;
 mod node;
 pub mod orphan_gc;
