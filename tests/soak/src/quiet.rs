@@ -1,4 +1,5 @@
-//! What an ADD takes with the API server up and down, on a machine that does nothing else.
+//! What an ADD takes with the API server up and down, on a machine that does nothing else. An ADD of a pool of the node itself, which
+//! knows nothing of a cluster, is measured in turn: what both have in common is the state of the machine.
 
 use std::{
     thread,
@@ -7,6 +8,7 @@ use std::{
 
 use serde_json::json;
 use silkrail_tests::{control_plane::ControlPlane, pool_node::PoolNode};
+use testkit::Call;
 
 use crate::latency::Latencies;
 
@@ -14,6 +16,23 @@ use crate::latency::Latencies;
 const PHASES: usize = 4;
 /// The time after which a start and an end of the API server have no more effect on the load of the machine.
 const SETTLE_TIME: Duration = Duration::from_secs(8);
+
+/// The durations of ADDs of one kind, and how many had no address.
+#[derive(Default)]
+struct Measured {
+    latencies: Latencies,
+    failed: usize,
+}
+
+impl Measured {
+    fn add(&mut self, is_up: bool, call: &Call) {
+        let began = Instant::now();
+        let answer = call.add().json();
+        self.latencies.add(is_up, began.elapsed());
+        self.failed += usize::from(!answer["ips"].is_array());
+        call.del().done();
+    }
+}
 
 /// Calls ADD and DEL for this number of pods one after another in each phase, and returns an account of it and whether all had an
 /// address.
@@ -26,7 +45,9 @@ pub(crate) fn compare(pods: usize) -> (String, bool) {
     }));
     let node = PoolNode::start(&plane, "node-0");
     node.add("first", "rail0");
-    let (latencies, mut failed) = (Latencies::default(), 0);
+    let pool = json!({"name": "own", "subnet": "10.17.0.0/16", "ips": ["10.17.0.1-10.17.15.254"]});
+    let own = json!({"type": "silkrail-ipam", "pools": [pool]});
+    let (mut of_cluster, mut of_node) = (Measured::default(), Measured::default());
     for phase in 0..2 * PHASES {
         let is_up = phase % 2 == 0;
         match (phase, is_up) {
@@ -36,13 +57,16 @@ pub(crate) fn compare(pods: usize) -> (String, bool) {
         }
         thread::sleep(SETTLE_TIME);
         for number in 0..pods {
-            let call = node.call(&format!("c{number}"), &["rail0"]);
-            let began = Instant::now();
-            let answer = call.add().json();
-            latencies.add(is_up, began.elapsed());
-            failed += usize::from(!answer["ips"].is_array());
-            call.del().done();
+            of_cluster.add(is_up, &node.call(&format!("c{number}"), &["rail0"]));
+            of_node.add(is_up, &node.call(&format!("n{number}"), &[]).with("ipam", &own));
         }
     }
-    (format!("{} phases of {pods} ADDs: {failed} failed\n{latencies}", 2 * PHASES), failed == 0)
+    let failed = of_cluster.failed + of_node.failed;
+    let text = format!(
+        "{} phases of {pods} ADDs of each kind: {failed} failed\npool of the cluster: {}\npool of the node: {}",
+        2 * PHASES,
+        of_cluster.latencies,
+        of_node.latencies
+    );
+    (text, failed == 0)
 }

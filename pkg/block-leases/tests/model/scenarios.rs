@@ -87,6 +87,7 @@ fn two_nodes_want_one_block() {
     search(&actors);
 }
 
+/// Also what edits of a pool do: it does not contain the block any more, while its addresses may be in use, and then does again.
 #[test]
 fn a_block_is_released_and_leased_by_another_node() {
     for steps in
