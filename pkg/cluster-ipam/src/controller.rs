@@ -17,9 +17,9 @@ use kube::{
     Api, Client, ResourceExt,
     api::{DynamicObject, ListParams, Patch, PatchParams},
 };
-use kubeapi::{ObjectStore, quietly, with_causes};
+use kubeapi::{ObjectStore, within};
 use serde_json::Value;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::{
     KubeBlocks, cluster_objects,
@@ -155,25 +155,20 @@ impl Controller {
     async fn is_api_reachable(&self) -> bool {
         // From etcd, too.
         let nodes = Api::<Node>::all(self.client.clone());
-        let list =
-            timeout(REQUEST_TIMEOUT, quietly(nodes.list_metadata(&ListParams::default().limit(1)))).await;
-        matches!(list, Ok(Ok(_)))
+        let params = ListParams::default().limit(1);
+        within(REQUEST_TIMEOUT, nodes.list_metadata(&params)).await.is_ok()
     }
 
     /// Whether a node does not exist, or is out of service, at this moment: the watch may be behind.
     async fn is_gone(&self, record: &BlockRecord, name: &str) -> bool {
-        match timeout(REQUEST_TIMEOUT, quietly(Api::<Node>::all(self.client.clone()).get_opt(name))).await {
-            Ok(Ok(None)) => true,
-            Ok(Ok(Some(node))) => {
+        match within(REQUEST_TIMEOUT, Api::<Node>::all(self.client.clone()).get_opt(name)).await {
+            Ok(None) => true,
+            Ok(Some(node)) => {
                 let is_owner = record.clone().owner().is_some_and(|owner| node.uid() == Some(owner.uid));
                 !is_owner || state(&node) == NodeState::OutOfService
             }
-            Ok(Err(error)) => {
-                tracing::warn!("Node {name}: {}", with_causes(&error));
-                false
-            }
-            Err(_) => {
-                tracing::warn!("Node {name}: no response within {REQUEST_TIMEOUT:?}");
+            Err(error) => {
+                tracing::warn!("Node {name}: {error}");
                 false
             }
         }
@@ -192,12 +187,9 @@ impl Controller {
         }
         let api = Api::<DynamicObject>::all_with(self.client.clone(), &cluster_objects::pool_resource());
         let (params, patch) = (PatchParams::default(), Patch::Merge(&status));
-        match timeout(REQUEST_TIMEOUT, quietly(api.patch_status(name, &params, &patch))).await {
-            Ok(Ok(_)) => {
-                self.written.insert(uid, status);
-            }
-            Ok(Err(error)) => tracing::warn!("status of SpiderIPPool {name}: {}", with_causes(&error)),
-            Err(_) => tracing::warn!("status of SpiderIPPool {name}: no response within {REQUEST_TIMEOUT:?}"),
+        match within(REQUEST_TIMEOUT, api.patch_status(name, &params, &patch)).await {
+            Ok(_) => drop(self.written.insert(uid, status)),
+            Err(error) => tracing::warn!("status of SpiderIPPool {name}: {error}"),
         }
     }
 }

@@ -9,9 +9,8 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
     core::Status,
 };
-use kubeapi::{ObjectStore, quietly, with_causes};
+use kubeapi::{ObjectStore, RequestError, with_causes};
 use serde_json::json;
-use tokio::time::timeout;
 
 use crate::{
     ip_block::{self, IpBlockObject, NODE_UID, PARENT},
@@ -77,12 +76,12 @@ impl KubeBlocks {
 
     async fn within<T>(&self, answer: impl Future<Output = kube::Result<T>>) -> Result<T, ApiError> {
         kill_point::point();
-        let answer = timeout(self.timeout, quietly(answer)).await;
+        let answer = kubeapi::within(self.timeout, answer).await;
         kill_point::point();
-        match answer {
-            Ok(answer) => answer.map_err(api_error),
-            Err(_) => Err(ApiError::Unknown(format!("no response within {:?}", self.timeout))),
-        }
+        answer.map_err(|error| match error {
+            RequestError::Failed(error) => api_error(error),
+            RequestError::Timeout(_) => ApiError::Unknown(error.to_string()),
+        })
     }
 
     async fn patch(&self, block: IpBlock, patch: serde_json::Value) -> Result<IpBlockObject, ApiError> {

@@ -9,8 +9,7 @@ use k8s_openapi::{
     jiff::{SignedDuration, Timestamp},
 };
 use kube::{Api, Client, ResourceExt};
-use kubeapi::{quietly, with_causes};
-use tokio::time::timeout;
+use kubeapi::{RequestError, within};
 
 use crate::{
     KubeBlocks,
@@ -57,7 +56,7 @@ pub enum NodeReleaseError {
         /// What was requested.
         what: &'static str,
         /// Why it failed.
-        problem: String,
+        problem: RequestError,
     },
     /// The kubelet of the node reports, so that its pods may run.
     #[error(
@@ -80,13 +79,14 @@ impl NodeRelease {
     /// # Errors
     /// [`NodeReleaseError::Request`].
     pub async fn read(client: Client, node: &str) -> Result<Self, NodeReleaseError> {
-        let (uid, state) = match within(Api::<Node>::all(client.clone()).get_opt(node)).await {
+        let (uid, state) = match within(REQUEST_TIMEOUT, Api::<Node>::all(client.clone()).get_opt(node)).await
+        {
             Ok(Some(found)) => (found.uid(), presence(&found)),
             Ok(None) => (None, NodePresence::Gone),
             Err(problem) => return Err(NodeReleaseError::Request { what: "Node", problem }),
         };
         let objects = Api::<IpBlockObject>::all_with(client.clone(), &ip_block::resource());
-        let list = within(objects.list(&Default::default())).await;
+        let list = within(REQUEST_TIMEOUT, objects.list(&Default::default())).await;
         let list = list.map_err(|problem| NodeReleaseError::Request { what: "IPBlocks", problem })?;
         let mut leased = Vec::new();
         for object in list.items {
@@ -125,13 +125,6 @@ impl NodeRelease {
     /// [`ApiError::Changed`] if it was changed since it was read: the node runs, or was created again.
     pub async fn release(&self, block: &LeasedBlock) -> Result<(), ApiError> {
         remove_record(&self.blocks, &block.record).await
-    }
-}
-
-async fn within<T>(answer: impl Future<Output = kube::Result<T>>) -> Result<T, String> {
-    match timeout(REQUEST_TIMEOUT, quietly(answer)).await {
-        Ok(answer) => answer.map_err(|error| with_causes(&error)),
-        Err(_) => Err(format!("no response within {REQUEST_TIMEOUT:?}")),
     }
 }
 

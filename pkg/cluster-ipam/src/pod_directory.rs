@@ -13,9 +13,6 @@ use crate::{
     pool_directory::PoolFiles,
 };
 
-/// The maximum length of a UID.
-const MAX_UID: usize = 128;
-
 /// The directory, and what is in it.
 #[derive(Debug)]
 pub(crate) struct PodDirectory {
@@ -67,10 +64,10 @@ impl PodDirectory {
             let namespace = pod.namespace().unwrap_or_default();
             let Some(namespace) = namespaces.get(&namespace) else { continue };
             let content = pools_of(pod, namespace, pools, reservations).to_json().to_string();
-            if let Some(name) = static_uid(pod).and_then(file_name) {
+            if let Some(name) = static_uid(pod).and_then(PodPools::file_name) {
                 of_static_pods.entry(name).or_insert_with(|| content.clone());
             }
-            wanted.extend(pod.uid().as_deref().and_then(file_name).map(|name| (name, content)));
+            wanted.extend(pod.uid().as_deref().and_then(PodPools::file_name).map(|name| (name, content)));
         }
         // A pod can have any annotation: it does not replace what is known about another.
         for (name, content) in of_static_pods {
@@ -104,7 +101,8 @@ impl PodDirectory {
     /// Whether there is a file of the pod with this UID.
     pub(crate) fn has(&self, uid: &str) -> bool {
         let written = self.written.as_ref();
-        file_name(uid).is_some_and(|name| written.is_some_and(|written| written.contains_key(&name)))
+        PodPools::file_name(uid)
+            .is_some_and(|name| written.is_some_and(|written| written.contains_key(&name)))
     }
 
     fn read(&self) -> Result<BTreeMap<String, String>, statefile::Error> {
@@ -118,12 +116,6 @@ impl PodDirectory {
         };
         Ok(entries.filter_map(io::Result::ok).map(content).collect())
     }
-}
-
-fn file_name(uid: &str) -> Option<String> {
-    let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-    let is_uid = !uid.is_empty() && uid.len() <= MAX_UID && uid.bytes().all(is_safe);
-    is_uid.then(|| format!("{uid}.json"))
 }
 
 /// Returns the UID that the kubelet passes to plugins for a static pod: the hash of its file.

@@ -11,8 +11,7 @@ use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, PostParams, Preconditions},
 };
-use kubeapi::{quietly, with_causes};
-use tokio::time::timeout;
+use kubeapi::{RequestError, within};
 
 use crate::{
     ip_reservation::{self, IpReservationObject, ReservedAddress, StableName},
@@ -118,12 +117,13 @@ impl Reservation<'_> {
     async fn make(&self, request: &ReserveRequest) -> Result<(), String> {
         let mut object = self.stable.object(self.name, request.reserve.clone());
         if !request.reserve.is_empty() {
-            match within(self.api.create(&PostParams::default(), &object)).await {
-                Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {}
-                created => return created.map(drop).map_err(|error| with_causes(&error)),
+            match within(REQUEST_TIMEOUT, self.api.create(&PostParams::default(), &object)).await {
+                Err(RequestError::Failed(kube::Error::Api(status))) if status.reason == "AlreadyExists" => {}
+                created => return created.map(drop).map_err(|error| error.to_string()),
             }
         }
-        let existing = within(self.api.get_opt(self.name)).await.map_err(|error| with_causes(&error))?;
+        let existing =
+            within(REQUEST_TIMEOUT, self.api.get_opt(self.name)).await.map_err(|error| error.to_string())?;
         let Some(existing) = existing else {
             return if request.reserve.is_empty() { Ok(()) } else { Err("it was just deleted".to_owned()) };
         };
@@ -141,19 +141,14 @@ impl Reservation<'_> {
                 preconditions: Some(Preconditions { uid, resource_version }),
                 ..DeleteParams::default()
             };
-            within(self.api.delete(self.name, &params)).await.map(drop)
+            within(REQUEST_TIMEOUT, self.api.delete(self.name, &params)).await.map(drop)
         } else {
             object.metadata.resource_version = resource_version;
-            within(self.api.replace(self.name, &PostParams::default(), &object)).await.map(drop)
+            within(REQUEST_TIMEOUT, self.api.replace(self.name, &PostParams::default(), &object))
+                .await
+                .map(drop)
         };
-        changed.map_err(|error| with_causes(&error))
-    }
-}
-
-async fn within<T>(answer: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
-    match timeout(REQUEST_TIMEOUT, quietly(answer)).await {
-        Ok(answer) => answer,
-        Err(_) => Err(kube::Error::Service(format!("no response within {REQUEST_TIMEOUT:?}").into())),
+        changed.map_err(|error| error.to_string())
     }
 }
 

@@ -380,7 +380,7 @@ impl Session {
         needs
     }
 
-    /// BlockAvailability the requests about which something is known.
+    /// Answers the requests about which something is known.
     fn answer(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
         let failure = self.failure.as_ref().map(|(_, problem)| problem.as_str());

@@ -93,6 +93,13 @@ pub enum PodPoolsError {
 }
 
 impl PodPools {
+    /// Returns the name of the file of a pod; `None` if its UID is not safe in a file name.
+    pub fn file_name(uid: &str) -> Option<String> {
+        let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        let is_uid = (1..=64).contains(&uid.len()) && uid.bytes().all(is_safe);
+        is_uid.then(|| format!("{uid}.json"))
+    }
+
     /// Returns the pools that annotations list for an interface, with the annotation; `None` if they list none.
     ///
     /// # Errors

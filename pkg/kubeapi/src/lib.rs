@@ -1,6 +1,6 @@
 //! The connection to the Kubernetes API.
 //!
-//! [`connect`] returns a client if an API server is configured, and [`ObjectStore`] has the objects of a kind. All requests are wrapped in [`quietly`] or [`QuietStream`], because kube itself
+//! [`connect`] returns a client if an API server is configured, and [`ObjectStore`] has the objects of a kind. All requests are wrapped in [`within`], [`quietly`] or [`QuietStream`], because kube itself
 //! logs every failure, with complete responses.
 
 #![forbid(unsafe_code)]
@@ -10,6 +10,7 @@ mod causes;
 mod log_filter;
 mod object_store;
 mod quiet_stream;
+mod request;
 mod watch_backoff;
 
 pub use access::{Error, connect, connect_with};
@@ -18,4 +19,5 @@ pub use kube::Client;
 pub use log_filter::quietly;
 pub use object_store::ObjectStore;
 pub use quiet_stream::QuietStream;
+pub use request::{RequestError, within};
 pub use watch_backoff::WatchBackoff;

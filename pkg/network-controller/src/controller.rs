@@ -15,10 +15,10 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
     runtime::watcher::Config,
 };
-use kubeapi::{ObjectStore, quietly, with_causes};
+use kubeapi::{ObjectStore, within};
 use serde_json::Value;
 use spider_multus::Target;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::{
     object_key::ObjectKey,
@@ -104,11 +104,15 @@ impl NetworkController {
         let api = self.networks_of(namespace);
         match &change.action {
             NetworkAction::Create(object) => {
-                within(api.create(&PostParams::default(), &parse(object)?)).await?;
+                within(REQUEST_TIMEOUT, api.create(&PostParams::default(), &parse(object)?))
+                    .await
+                    .map_err(|error| error.to_string())?;
                 Ok("was created")
             }
             NetworkAction::Replace(object) => {
-                within(api.replace(name, &PostParams::default(), &parse(object)?)).await?;
+                within(REQUEST_TIMEOUT, api.replace(name, &PostParams::default(), &parse(object)?))
+                    .await
+                    .map_err(|error| error.to_string())?;
                 Ok("was changed")
             }
             NetworkAction::Delete { uid, resource_version } => {
@@ -117,7 +121,9 @@ impl NetworkController {
                     resource_version: Some(resource_version.clone()),
                 };
                 let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-                within(api.delete(name, &params)).await?;
+                within(REQUEST_TIMEOUT, api.delete(name, &params))
+                    .await
+                    .map_err(|error| error.to_string())?;
                 Ok("was deleted: its SpiderMultusConfig has another name for it now")
             }
         }
@@ -131,13 +137,6 @@ impl NetworkController {
 impl fmt::Debug for NetworkController {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NetworkController").field("target", &self.target).finish_non_exhaustive()
-    }
-}
-
-async fn within<T>(answer: impl Future<Output = kube::Result<T>>) -> Result<T, String> {
-    match timeout(REQUEST_TIMEOUT, quietly(answer)).await {
-        Ok(answer) => answer.map_err(|error| with_causes(&error)),
-        Err(_) => Err(format!("no response within {REQUEST_TIMEOUT:?}")),
     }
 }
 

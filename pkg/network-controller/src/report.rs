@@ -9,8 +9,7 @@ use kube::{
     core::ObjectMeta,
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
-use kubeapi::{quietly, with_causes};
-use tokio::time::timeout;
+use kubeapi::within;
 
 use crate::object_key::ObjectKey;
 
@@ -66,10 +65,9 @@ impl ProblemReports {
             action: "Render".to_owned(),
             secondary: None,
         };
-        match timeout(REQUEST_TIMEOUT, quietly(self.recorder.publish(&event, &about))).await {
-            Ok(Ok(())) => return true,
-            Ok(Err(error)) => tracing::warn!("the event was not published: {}", with_causes(&error)),
-            Err(_) => tracing::warn!("the event was not published within {REQUEST_TIMEOUT:?}"),
+        match within(REQUEST_TIMEOUT, self.recorder.publish(&event, &about)).await {
+            Ok(()) => return true,
+            Err(error) => tracing::warn!("the event was not published: {error}"),
         }
         false
     }

@@ -1,6 +1,5 @@
 //! `silkrail ipam`: the addresses of this node's pods.
 
-mod documents;
 mod export;
 mod free;
 mod fsck;

@@ -9,6 +9,7 @@ mod check;
 mod completion;
 mod devices;
 mod doctor;
+mod documents;
 mod exit;
 mod gc;
 mod install;

@@ -1,8 +1,7 @@
 //! `silkrail render`: NetworkAttachmentDefinitions from SpiderMultusConfig documents.
 
 use std::{
-    fs,
-    io::{self, Read, Write},
+    io::Write,
     path::{Path, PathBuf},
 };
 
@@ -11,6 +10,7 @@ use serde_json::{Value, json};
 use spider_multus::{NetworkAttachment, SpiderMultusConfigs, Target};
 
 use crate::{
+    documents,
     exit::{CommandError, CommandExit},
     json,
 };
@@ -88,14 +88,7 @@ fn printable(text: &str) -> String {
 }
 
 fn read(file: &Path) -> Result<SpiderMultusConfigs, CommandError> {
-    let text = if file == Path::new("-") {
-        let mut text = String::new();
-        io::stdin().read_to_string(&mut text).map(|_| text)
-    } else {
-        fs::read_to_string(file)
-    };
-    let path = file.to_owned();
-    let text = text.map_err(|source| CommandError::Input { path: path.clone(), source })?;
+    let (text, path) = (documents::text(file)?, file.to_owned());
     SpiderMultusConfigs::parse(&text)
         .map_err(|error| CommandError::Network { path, what: printable(&error.to_string()) })
 }

@@ -10,8 +10,6 @@ use crate::{cluster::ClusterPools, error::IpamError};
 
 /// The timeout for the agent to learn of the pod. The kubelet has learned of it from the same API server.
 const POD_TIMEOUT: Duration = Duration::from_secs(20);
-/// The maximum length of a UID.
-const MAX_UID: usize = 128;
 
 /// Reads what is known about the pod of a call; `None` if the agent does not watch pods. Waits for the agent if it does not know
 /// the pod yet.
@@ -26,10 +24,13 @@ pub(crate) fn read(
     let directory = cluster.pods_dir();
     let uid = match (common.args.get("K8S_POD_UID"), directory.is_dir()) {
         (_, false) => return Ok(None),
-        (Some(uid), true) => file_name_uid(uid)?,
+        (Some(uid), true) => uid,
         (None, true) => return Err(IpamError::NoPodUid("K8S_POD_UID is not set".to_owned()).into()),
     };
-    let path = directory.join(format!("{uid}.json"));
+    let Some(name) = PodPools::file_name(uid) else {
+        return Err(IpamError::NoPodUid(format!("K8S_POD_UID: expected a UID, found {uid:?}")).into());
+    };
+    let path = directory.join(name);
     let text = match fs::read(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             cluster.request_pod(node, uid, POD_TIMEOUT)?;
@@ -66,14 +67,6 @@ pub(crate) fn listed(
             (source, ListedPools { clean_gateway, ..pools.clone() })
         }
     })
-}
-
-fn file_name_uid(uid: &str) -> Result<&str, Error> {
-    let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-    match !uid.is_empty() && uid.len() <= MAX_UID && uid.bytes().all(is_safe) {
-        true => Ok(uid),
-        false => Err(IpamError::NoPodUid(format!("K8S_POD_UID: expected a UID, found {uid:?}")).into()),
-    }
 }
 
 /// Checks that the file is of the pod that the runtime names.

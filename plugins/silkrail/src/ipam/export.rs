@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    documents,
     node_addresses::{NodeAddresses, StoreArgs},
     spiderpool_status::{self, PodAddress},
 };
 use crate::{
+    documents,
     exit::{CommandError, CommandExit},
     json,
 };

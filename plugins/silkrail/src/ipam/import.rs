@@ -12,8 +12,9 @@ use clap::ValueEnum;
 use ipnetwork::IpNetwork;
 use serde_json::{Value, json};
 
-use super::{documents, export::NodeExport};
+use super::export::NodeExport;
 use crate::{
+    documents,
     exit::{CommandError, CommandExit},
     json,
 };

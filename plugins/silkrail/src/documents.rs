@@ -1,4 +1,4 @@
-//! Kubernetes objects in files.
+//! Files with Kubernetes objects.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::exit::CommandError;
 
 /// Returns the text of a file, or of the standard input for `-`.
-pub(super) fn text(path: &Path) -> Result<String, CommandError> {
+pub(crate) fn text(path: &Path) -> Result<String, CommandError> {
     let text = if path == Path::new("-") {
         let mut text = String::new();
         io::stdin().read_to_string(&mut text).map(|_| text)
@@ -22,7 +22,7 @@ pub(super) fn text(path: &Path) -> Result<String, CommandError> {
 }
 
 /// Returns the objects of a kind in a file with YAML or JSON, also those of lists.
-pub(super) fn objects(path: &Path, kind: &str) -> Result<Vec<Value>, CommandError> {
+pub(crate) fn objects(path: &Path, kind: &str) -> Result<Vec<Value>, CommandError> {
     let invalid = |what: String| CommandError::Network { path: path.to_owned(), what };
     // JSON is YAML, but the parser of JSON has no limit for the number of values.
     let text = text(path)?;
