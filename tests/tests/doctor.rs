@@ -173,7 +173,50 @@ impl DoctorFixture {
 /// The findings in addition to those of a healthy tree, and the function that plants the fault.
 type PlantedFault = (&'static [&'static str], fn(&DoctorFixture));
 
-const FAULTS: [PlantedFault; 38] = [
+/// A network of Silkrail's plugin in the runtime's directory.
+fn network(tree: &DoctorFixture, plugin: &str, conf: &str) {
+    tree.put(
+        &format!("opt/cni/bin/{plugin}"),
+        concat!("\x7fELF silkrail-cni ", env!("CARGO_PKG_VERSION"), "\n"),
+    );
+    fs::set_permissions(tree.path(&format!("opt/cni/bin/{plugin}")), fs::Permissions::from_mode(0o755))
+        .unwrap();
+    tree.put("etc/cni/net.d/rail.conf", &format!("{{\"name\": \"rail\", \"type\": \"{plugin}\"{conf}}}"));
+}
+
+fn neighbours(tree: &DoctorFixture, family: &str, table: &str, entries: &str) {
+    tree.put(&format!("proc/sys/net/{family}/neigh/default/gc_thresh3"), "1024\n");
+    tree.put(&format!("proc/net/stat/{table}"), &format!("entries allocs\n{entries} 0\n"));
+}
+
+const FAULTS: [PlantedFault; 44] = [
+    (&["warning kernel-limit-near net.ipv4.neigh.default.gc_thresh3"], |tree| {
+        neighbours(tree, "ipv4", "arp_cache", "000003ff");
+    }),
+    (&["error kernel-limit-reached net.ipv6.neigh.default.gc_thresh3"], |tree| {
+        neighbours(tree, "ipv6", "ndisc_cache", "00000400");
+    }),
+    (&["warning kernel-limit-near net.netfilter.nf_conntrack_max"], |tree| {
+        tree.put("proc/sys/net/netfilter/nf_conntrack_max", "262144\n");
+        tree.put("proc/sys/net/netfilter/nf_conntrack_count", "262000\n");
+    }),
+    (&["error network-module-missing network rail (/etc/cni/net.d/rail.conf)"], |tree| {
+        network(tree, "macvlan", ", \"master\": \"eth0\"");
+        tree.put("lib/modules/6.12.0-tree/modules.builtin", "kernel/drivers/net/veth.ko\n");
+    }),
+    (&["error network-vf-layer network rail (/etc/cni/net.d/rail.conf)"], |tree| {
+        network(tree, "sriov", "");
+        tree.put("sys/class/infiniband/mlx5_2/ports/1/link_layer", "InfiniBand\n");
+        tree.link(
+            "sys/class/infiniband/mlx5_2/device",
+            tree.path(&format!("sys/bus/pci/devices/{VF0}")).to_str().unwrap(),
+        );
+    }),
+    (&["warning vf-used-by-node 0000:af:00.1"], |tree| {
+        tree.put(&format!("sys/bus/pci/devices/{VF0}/net/eth2/x"), "");
+        tree.put("sys/class/net/eth2/ifindex", "7");
+        tree.link("sys/class/net/eth2/master", "../bond0");
+    }),
     (&["warning pcie-speed-reduced 0000:af:00.0"], |tree| tree.pci("current_link_speed", "8.0 GT/s PCIe")),
     (&["warning pcie-width-reduced 0000:af:00.0"], |tree| tree.pci("current_link_width", "8")),
     (&["warning pcie-below-port 0000:af:00.0"], |tree| tree.put("sys/class/net/eth0/speed", "400000")),

@@ -58,6 +58,10 @@ impl<K: ChildLinkKind> JournaledPlugin for ChildLinkPlugin<K> {
 
     fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {
         let conf = ChildLinkConf::of(&self.0, &request.common)?;
+        // The addresses of a chained link may come from the plugin before it.
+        if !K::CHAINED {
+            conf.require_addresses(&request.common)?;
+        }
         if !conf.settings.link_in_container {
             let ready = Parent::of_node(&self.0, node, &conf)
                 .and_then(|parent| SharedPorts::find(node, &parent, conf.settings.rdma).map(drop));

@@ -18,12 +18,14 @@ mod facts;
 mod finding;
 mod host_root;
 mod known;
+mod options;
 mod rules;
 
-pub use facts::{
-    DesiredState, DesiredVfs, DoctorOptions, InvalidResource, NodeFacts, OfferedResource, ResourceFacts,
-    StaleResource, UnhealthyDevice,
-};
+pub use facts::NodeFacts;
 pub use finding::{DoctorReport, Finding, FindingId, Severity, SeverityCounts};
 pub use known::Known;
+pub use options::{
+    DefinedNetwork, DesiredState, DesiredVfs, DoctorOptions, InvalidResource, OfferedResource, ResourceFacts,
+    StaleResource, UnhealthyDevice,
+};
 pub use rules::{examine, ids};

@@ -23,6 +23,8 @@ pub struct KubeletCheckpoint {
     /// The places of the allocations of a device, by resource and ID. Several pods have a device for a moment, until the kubelet
     /// notices that one has ended, and several containers of a pod if one of them is an init container.
     of_device: BTreeMap<(String, String), Vec<usize>>,
+    /// The resources that have healthy devices.
+    registered: BTreeSet<String>,
 }
 
 /// The devices of a resource that are allocated to a container.
@@ -73,7 +75,8 @@ impl KubeletCheckpoint {
         };
         let file: File =
             serde_json::from_slice(&bytes).map_err(|source| CheckpointError::Malformed { path, source })?;
-        Ok(Self::of(file.data.entries.unwrap_or_default()))
+        let registered = file.data.registered.unwrap_or_default().into_keys().collect();
+        Ok(Self { registered, ..Self::of(file.data.entries.unwrap_or_default()) })
     }
 
     fn of(entries: Vec<Entry>) -> Self {
@@ -88,6 +91,11 @@ impl KubeletCheckpoint {
             checkpoint.allocations.push(Allocation { pod, container, resource, ids, answer });
         }
         checkpoint
+    }
+
+    /// Returns the resources that device plugins have registered with healthy devices.
+    pub fn resources(&self) -> impl Iterator<Item = &str> {
+        self.registered.iter().map(String::as_str)
     }
 
     /// Returns the UIDs of the pods that have a device.
@@ -147,6 +155,9 @@ struct Data {
     /// `null` without allocations.
     #[serde(rename = "PodDeviceEntries")]
     entries: Option<Vec<Entry>>,
+    /// The IDs of the healthy devices of each resource.
+    #[serde(rename = "RegisteredDevices", default)]
+    registered: Option<BTreeMap<String, serde::de::IgnoredAny>>,
 }
 
 #[derive(Deserialize)]
@@ -213,6 +224,7 @@ mod tests {
             ["x", "y", "z", "other"].map(|id| pods(&checkpoint, id).join(" ")),
             ["one", "one", "new two", ""]
         );
+        assert_eq!(checkpoint.resources().collect::<Vec<_>>(), ["a.io/vf"]);
     }
 
     #[test]

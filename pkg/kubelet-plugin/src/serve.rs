@@ -50,7 +50,8 @@ impl KubeletDirectory {
         self.kubelet().exists() || self.checkpoint().exists()
     }
 
-    pub(crate) fn checkpoint(&self) -> PathBuf {
+    /// Returns the path of the file with the allocations of all device plugins.
+    pub fn checkpoint(&self) -> PathBuf {
         self.0.join("kubelet_internal_checkpoint")
     }
 

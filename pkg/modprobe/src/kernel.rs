@@ -49,13 +49,18 @@ impl KernelModules {
 
     /// Determines where this kernel has `ib_core`.
     pub fn ib_core(&self) -> IbCoreLocation {
-        if self.lists("modules.builtin") {
+        if self.lists("modules.builtin", "ib_core").unwrap_or(false) {
             IbCoreLocation::BuiltIn
-        } else if self.lists("modules.dep") {
+        } else if self.lists("modules.dep", "ib_core").unwrap_or(false) {
             IbCoreLocation::Module
         } else {
             IbCoreLocation::Missing
         }
+    }
+
+    /// Returns whether the kernel has a module, built in or loadable; `None` if its lists cannot be read.
+    pub fn has(&self, module: &str) -> Option<bool> {
+        Some(self.lists("modules.builtin", module)? || self.lists("modules.dep", module)?)
     }
 
     /// The directory of the kernel's modules, `/lib/modules/RELEASE`.
@@ -100,16 +105,16 @@ impl KernelModules {
             .any(|known| known == name)
     }
 
-    /// Whether a file lists ib_core. A line is `kernel/drivers/infiniband/core/ib_core.ko`; in modules.dep a suffix such as
+    /// Whether a file lists a module. A line is `kernel/drivers/infiniband/core/ib_core.ko`; in modules.dep a suffix such as
     /// `.xz` and the dependencies follow.
-    fn lists(&self, file: &str) -> bool {
-        let text = fs::read_to_string(self.modules().join(file)).unwrap_or_default();
-        text.lines().any(|line| {
+    fn lists(&self, file: &str, module: &str) -> Option<bool> {
+        let text = fs::read_to_string(self.modules().join(file)).ok()?;
+        let is_module = |line: &str| {
             let path = line.split(':').next().unwrap_or_default();
-            path.rsplit('/')
-                .next()
-                .is_some_and(|name| name == "ib_core.ko" || name.starts_with("ib_core.ko."))
-        })
+            let extension = path.rsplit('/').next().and_then(|name| name.strip_prefix(module));
+            extension.is_some_and(|extension| extension == ".ko" || extension.starts_with(".ko."))
+        };
+        Some(text.lines().any(is_module))
     }
 }
 

@@ -20,8 +20,9 @@ use crate::{
 
 /// Report problems of this node, and how to fix them
 ///
-/// Examines the RDMA mode, devices, ports, GIDs, MTUs, VFs, PCIe, firmware, device nodes, limits, CNI plugins, address pools,
-/// resources that pods left behind, and more. Changes nothing and takes a few seconds. Also lists what could not be
+/// Examines the RDMA mode, devices, ports, GIDs, MTUs, VFs, PCIe, firmware, device nodes, limits, CNI plugins, networks, address
+/// pools, resources that pods left behind, and more. Calls the operation STATUS of Silkrail's plugins for each network, which tells
+/// whether a pod could be attached to it. Changes nothing and takes a few seconds. Also lists what could not be
 /// examined: run it as root on the node, or in a pod with hostPID and hostNetwork, to examine everything.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -38,9 +39,15 @@ pub(crate) struct DoctorArgs {
     /// The state directory of the plugins
     #[arg(long, default_value = StateDir::DEFAULT, value_name = "DIR")]
     state_dir: PathBuf,
-    /// The directory of the CNI plugins
-    #[arg(long, default_value = "/opt/cni/bin", value_name = "DIR")]
-    cni_bin: PathBuf,
+    /// The directory of the CNI plugins [default: that of the container runtime]
+    #[arg(long, value_name = "DIR")]
+    cni_bin: Option<PathBuf>,
+    /// The directory of networks [default: that of the container runtime]
+    #[arg(long, value_name = "DIR")]
+    cni_conf: Option<PathBuf>,
+    /// Also examine the NetworkAttachmentDefinitions of a file, or of the standard input with `-`
+    #[arg(long, value_name = "FILE")]
+    networks: Option<PathBuf>,
     /// Also write everything that was examined to an archive for a support ticket: FILE.tar, FILE.tar.gz or FILE.tgz
     ///
     /// MAC and IP addresses, GUIDs and host names are replaced by pseudonyms. The archive contains names of pods and
@@ -61,6 +68,7 @@ Examples:
   silkrail doctor --json | jq -r '.findings[] | select(.severity == \"error\") | .id'
   silkrail doctor --only rdma-mode-not-kept,memlock-limited
   silkrail doctor --bundle node.tar.gz                 also write an archive for a support ticket
+  kubectl get network-attachment-definitions -A -o json | silkrail doctor --networks -
 
 Exit status:
   0   no error was found; there may be warnings
@@ -84,6 +92,8 @@ impl DoctorArgs {
             root: root.to_owned(),
             state_dir: self.state_dir.clone(),
             cni_bin: self.cni_bin.clone(),
+            cni_conf: self.cni_conf.clone(),
+            defined_networks: self.networks.as_deref().map_or(Ok(Vec::new()), other_commands::networks)?,
             plugin_names: PLUGINS.iter().map(|(name, _)| *name).collect(),
             leftovers: other_commands::stale_resources(root, &self.state_dir),
             wanted: other_commands::desired_state(root, &self.state_dir),

@@ -14,6 +14,7 @@ mod default_route;
 mod delegation;
 mod deletion;
 mod disk;
+mod doctor;
 mod duplicate;
 mod edge_cases;
 mod faults;

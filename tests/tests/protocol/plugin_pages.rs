@@ -161,3 +161,22 @@ fn a_value_that_a_page_names_as_refused_is_refused_with_its_code() {
     }
     assert!(fixture.is_untouched());
 }
+
+/// So `silkrail doctor`, which calls STATUS, names the key before the first pod does.
+#[test]
+fn a_value_that_a_page_names_as_refused_is_refused_by_status() {
+    let fixture = ProtocolFixture::new();
+    for page in &PAGES {
+        // It requires an argument that ib-kubernetes adds for each pod.
+        for (key, value, code) in page.refused().into_iter().filter(|(key, ..)| key != "ibKubernetesEnabled")
+        {
+            let mut conf = page.conf(&key, &value);
+            conf["cniVersion"] = json!("1.1.0");
+            let call = fixture.call(page.plugin).conf(&conf);
+            let (add, status) = (call.add().refusal(), call.status().refusal());
+            assert!([code, 50].contains(&status.code), "{}: {key}: {value}: {status:?}", page.plugin);
+            assert_eq!(status.msg, add.msg, "{}: {key}: {value}", page.plugin);
+        }
+    }
+    assert!(fixture.is_untouched());
+}

@@ -6,7 +6,9 @@ fn options(root: &Path) -> DoctorOptions {
     DoctorOptions {
         root: root.to_owned(),
         state_dir: "/run/silkrail".into(),
-        cni_bin: "/opt/cni/bin".into(),
+        cni_bin: None,
+        cni_conf: None,
+        defined_networks: Vec::new(),
         plugin_names: vec!["macvlan"],
         leftovers: Ok(Vec::new()),
         wanted: Ok(None),

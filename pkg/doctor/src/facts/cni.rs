@@ -5,7 +5,7 @@ use std::{
     fs,
     io::BufRead,
     os::unix::fs::{MetadataExt, PermissionsExt},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use serde::Serialize;
@@ -18,7 +18,10 @@ use crate::{
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CniFacts {
+    /// The directory that has the plugins of Silkrail.
     pub(crate) dir: String,
+    /// The directories in which the container runtime searches plugins, in this order.
+    pub(crate) dirs: Vec<PathBuf>,
     /// Files with the name of a Silkrail plugin; absent if the directory does not exist.
     pub(crate) files: Known<Vec<PluginFile>>,
 }
@@ -54,17 +57,37 @@ const VERSION_MARKER: (&[u8], &[u8]) = (b"silkrail-", b"cni ");
 const MAX_EXECUTABLE_BYTES: u64 = 128 << 20;
 
 impl CniFacts {
-    pub(crate) fn read(tree: &HostRoot, dir: &Path, plugins: &[&str]) -> Self {
+    /// Reads the first of the directories, or the first that has a plugin of Silkrail.
+    pub(crate) fn read(tree: &HostRoot, dirs: Vec<PathBuf>, plugins: &[&str]) -> Self {
         let mut scanner = PluginScanner { tree, seen: BTreeMap::new(), contents: Vec::new() };
-        let files = tree.names(dir).map(|names| {
-            let ours = names.iter().filter(|name| is_ours(name, plugins));
-            ours.map(|name| scanner.file(&dir.join(name), name)).collect()
-        });
-        Self { dir: dir.display().to_string(), files }
+        let mut read = |dir: &PathBuf| {
+            let files = tree.names(dir).map(|names| {
+                let ours = names.iter().filter(|name| has_name_of_ours(name, plugins));
+                ours.map(|name| scanner.file(&dir.join(name), name)).collect()
+            });
+            Self { dir: dir.display().to_string(), files, dirs: Vec::new() }
+        };
+        let mut all: Vec<Self> = dirs.iter().map(&mut read).collect();
+        let has_ours = |facts: &Self| {
+            facts.files.items().iter().any(|file| matches!(file.kind, PluginFileKind::Ours { .. }))
+        };
+        let chosen = all.iter().position(has_ours).unwrap_or_default();
+        let facts = if all.is_empty() { Self::default() } else { all.swap_remove(chosen) };
+        Self { dirs, ..facts }
+    }
+
+    /// Returns whether an executable is a plugin of Silkrail.
+    pub(crate) fn is_ours(&self, path: &str) -> bool {
+        let Some(name) = path.strip_prefix(&self.dir).and_then(|name| name.strip_prefix('/')) else {
+            return false;
+        };
+        self.files.items().iter().any(|file| {
+            file.name == name && file.executable && matches!(file.kind, PluginFileKind::Ours { .. })
+        })
     }
 }
 
-fn is_ours(name: &str, plugins: &[&str]) -> bool {
+fn has_name_of_ours(name: &str, plugins: &[&str]) -> bool {
     let short = name.strip_prefix("silkrail-").unwrap_or(name);
     name == EXECUTABLE || plugins.contains(&name) || plugins.contains(&short)
 }

@@ -27,6 +27,20 @@ impl ExaminationScope {
         Self { superuser: geteuid().is_root(), this_machine, nodes_netns: nodes_netns(tree, this_machine) }
     }
 
+    /// Returns why the node's plugins cannot be called; `None` if they can. They examine the namespaces in which they run.
+    pub(crate) fn reason_not_to_call_plugins(&self, tree: &HostRoot) -> Option<&'static str> {
+        match self {
+            _ if tree.path("") != Path::new("/") => {
+                Some("the root directory is not that of this process: run the command on the node itself")
+            }
+            Self { nodes_netns: Some(false), .. } => {
+                Some("this process is not in the host's network namespace")
+            }
+            Self { superuser: false, .. } => Some("this process does not run as root"),
+            _ => None,
+        }
+    }
+
     /// Returns whether netlink replies describe the node whose files are examined.
     pub(crate) fn can_query_netlink(&self) -> bool {
         self.this_machine && self.nodes_netns != Some(false)

@@ -29,9 +29,14 @@ pub(crate) struct KernelFacts {
     pub(crate) lockdown: Known<String>,
     /// `/sys/fs/selinux/enforce`: 1 if SELinux is enforcing.
     pub(crate) selinux: Known<u8>,
+    /// Modules that plugins need and that the kernel has neither as a module nor built in.
+    pub(crate) missing_modules: Vec<&'static str>,
     pub(crate) iommu_groups: usize,
     pub(crate) numa_nodes: usize,
 }
+
+/// The modules of links that plugins create.
+const LINK_MODULES: [&str; 5] = ["macvlan", "ipvlan", "ib_ipoib", "bonding", "8021q"];
 
 impl KernelFacts {
     pub(crate) fn read(tree: &HostRoot) -> Self {
@@ -39,15 +44,17 @@ impl KernelFacts {
         let count = |dir: &str, prefix: &str| {
             tree.names(dir).items().iter().filter(|name| name.starts_with(prefix)).count()
         };
+        let modules = release.get().map(|release| modprobe::KernelModules::of(&tree.path(""), release));
+        let is_missing =
+            |name: &&str| modules.as_ref().is_some_and(|modules| modules.has(name) == Some(false));
         Self {
-            ib_core: release
-                .get()
-                .map(|release| modprobe::KernelModules::of(&tree.path(""), release).ib_core()),
+            missing_modules: LINK_MODULES.into_iter().filter(is_missing).collect(),
+            ib_core: modules.as_ref().map(modprobe::KernelModules::ib_core),
             release,
             command_line: tree.text("proc/cmdline"),
             booted: tree.text("proc/stat").get().and_then(|text| booted(text)),
             hostname: tree.text("proc/sys/kernel/hostname").into_option(),
-            modules: tree.text("proc/modules").map(|text| modules(&text)),
+            modules: tree.text("proc/modules").map(|text| loaded_modules(&text)),
             parts: tree.names("sys/module"),
             has_rdma: has_rdma(tree),
             stack_version: tree.text("sys/module/ib_core/version"),
@@ -84,7 +91,7 @@ fn has_rdma(tree: &HostRoot) -> Known<bool> {
 }
 
 /// Parses `/proc/modules`, whose lines have the form `mlx5_ib 475136 0 - Live 0x0000000000000000 (OE)`.
-fn modules(text: &str) -> BTreeMap<String, String> {
+fn loaded_modules(text: &str) -> BTreeMap<String, String> {
     let module = |line: &str| {
         let mut words = line.split_ascii_whitespace();
         let name = words.next()?.to_owned();
@@ -101,7 +108,7 @@ mod tests {
     #[test]
     fn out_of_tree_modules_have_a_taint_flag() {
         let text = "ib_core 1 2 mlx5_ib, Live 0x0 (OE)\nloop 40960 0 - Live 0x0000000000000000\n";
-        let modules = modules(text);
+        let modules = loaded_modules(text);
         assert_eq!((modules["ib_core"].as_str(), modules["loop"].as_str()), ("OE", ""));
     }
 }

@@ -52,13 +52,13 @@ impl KubeletFacts {
             return Self::default();
         }
         let sockets =
-            SOCKETS.map(|(path, purpose)| KubeletSocket { path, purpose, state: state(tree, path) });
+            SOCKETS.map(|(path, purpose)| KubeletSocket { path, purpose, state: socket_state(tree, path) });
         Self { is_there: true, sockets: sockets.into() }
     }
 }
 
 /// Connects to the socket without sending a request.
-fn state(tree: &HostRoot, path: &str) -> SocketState {
+pub(crate) fn socket_state(tree: &HostRoot, path: &str) -> SocketState {
     match try_connect(tree, path) {
         // EAGAIN: the backlog of the listening socket is full.
         Ok(()) | Err(Errno::EAGAIN | Errno::EINPROGRESS) => SocketState::Listens,

@@ -23,6 +23,10 @@ pub(crate) struct LinkFacts {
     pub(crate) duplicates: Vec<IpNetwork>,
     /// The bond or bridge that the link is a member of.
     pub(crate) controller: Option<String>,
+    /// Whether that receives all packets of the link, so that no other link can be created on it.
+    pub(crate) is_in_bridge: bool,
+    /// Addresses with an unlimited lifetime, which an administrator assigned.
+    pub(crate) permanent_addresses: Vec<IpNetwork>,
     pub(crate) lossless: CongestionControl,
 }
 
@@ -52,14 +56,17 @@ pub(crate) fn read(tree: &HostRoot, netlink: &NetlinkFacts) -> Vec<LinkFacts> {
 fn link(tree: &HostRoot, name: &str, netlink: &NetlinkFacts) -> LinkFacts {
     let file = |file: &str| format!("{CLASS}/{name}/{file}");
     let addresses = netlink.addresses(name);
+    let controller = tree.link(file("master"));
     LinkFacts {
+        is_in_bridge: controller.as_ref().is_some_and(|controller| is_bridge(tree, controller)),
+        permanent_addresses: netlink.permanent_addresses(name),
         mtu: tree.value(file("mtu")),
         up: tree.text(file("flags")).map(|flags| flags_of(&flags) & UP != 0),
         carrier: tree.value(file("carrier")),
         speed: tree.value(file("speed")),
         duplicates: addresses.as_ref().map(|(_, duplicates)| duplicates.clone()).unwrap_or_default(),
         addresses: addresses.map(|(addresses, _)| addresses),
-        controller: tree.link(file("master")),
+        controller,
         lossless: CongestionControl {
             ecn_receiver: priorities(tree, &file("ecn/roce_np/enable")),
             ecn_sender: priorities(tree, &file("ecn/roce_rp/enable")),
@@ -67,6 +74,12 @@ fn link(tree: &HostRoot, name: &str, netlink: &NetlinkFacts) -> LinkFacts {
         },
         name: name.to_owned(),
     }
+}
+
+/// Whether a controller takes the packets of its links: a bond, a bridge or Open vSwitch, but not a VRF.
+fn is_bridge(tree: &HostRoot, controller: &str) -> bool {
+    let has = |file: &str| tree.is_there(format!("{CLASS}/{controller}/{file}"));
+    has("bonding") || has("bridge") || controller == "ovs-system"
 }
 
 fn flags_of(text: &str) -> u32 {

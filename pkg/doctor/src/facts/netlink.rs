@@ -74,10 +74,19 @@ impl NetlinkFacts {
 
     /// Returns the addresses of a link, and those of them for which duplicate address detection failed.
     pub(crate) fn addresses(&self, link: &str) -> Option<(Vec<IpNetwork>, Vec<IpNetwork>)> {
-        let handle = self.rtnl.as_ref()?;
-        let name: LinkName = link.parse().ok()?;
-        let index = handle.link(&name).ok()?.index;
+        let (handle, index) = self.link(link)?;
         let (_, duplicates) = handle.unchecked_addresses(index).ok()?;
         Some((handle.addresses(index).ok()?, duplicates))
+    }
+
+    /// Returns the addresses of a link that an administrator assigned.
+    pub(crate) fn permanent_addresses(&self, link: &str) -> Vec<IpNetwork> {
+        self.link(link).and_then(|(handle, index)| handle.permanent_addresses(index).ok()).unwrap_or_default()
+    }
+
+    fn link(&self, link: &str) -> Option<(&rtnl::Handle, u32)> {
+        let handle = self.rtnl.as_ref()?;
+        let name: LinkName = link.parse().ok()?;
+        Some((handle, handle.link(&name).ok()?.index))
     }
 }

@@ -1,9 +1,11 @@
 //! The node's address pools: `/etc/silkrail/pools.d`, and their usage.
 
-use std::path::Path;
+use std::{net::IpAddr, path::Path};
 
+use ipam::PoolUsage;
 use serde::Serialize;
 
+use super::{links::LinkFacts, networks::NetworkFacts};
 use crate::{Known, host_root::HostRoot};
 
 const DIR: &str = "/etc/silkrail/pools.d";
@@ -23,13 +25,50 @@ pub(crate) struct PoolFacts {
     pub(crate) full: Vec<(String, u64)>,
     /// Pools from which Spiderpool assigned addresses before the export, with the number of these addresses.
     pub(crate) shared: Vec<(String, usize)>,
+    /// Pools of which less than a tenth is free, with the number of free addresses.
+    pub(crate) nearly_full: Vec<(String, u64)>,
+    /// Pairs of pools with addresses in common, with the first of these ranges.
+    pub(crate) overlapping: Vec<(String, String, String)>,
+    /// Pools that assign an address which a link of this node has.
+    pub(crate) of_node: Vec<PoolAddress>,
+    /// The first IPv6 pool, if the kernel has no IPv6.
+    pub(crate) without_ipv6: Option<String>,
     /// Documents that are not pools, with the reason.
     pub(crate) ignored: Vec<String>,
 }
 
+/// An address of a pool that a link of the node has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct PoolAddress {
+    pub(crate) pool: String,
+    pub(crate) address: IpAddr,
+    pub(crate) link: String,
+}
+
 impl PoolFacts {
-    pub(crate) fn read(tree: &HostRoot, state_dir: &Path) -> Self {
-        let mut pools = Self { dir: DIR, full: full(tree, state_dir), ..Self::default() };
+    pub(crate) fn read(
+        tree: &HostRoot,
+        state_dir: &Path,
+        links: &[LinkFacts],
+        networks: &NetworkFacts,
+    ) -> Self {
+        let mut pools = Self { dir: DIR, ..Self::default() };
+        pools.read_usage(tree, state_dir);
+        let mut all = pools.read_directory(tree);
+        pools.read_merged(&all);
+        for (_, plugin) in networks.plugins().filter(|(_, plugin)| plugin.ours) {
+            // Invalid ones are reported by the plugin.
+            let inline = plugin.conf.config.get("ipam").and_then(|ipam| ipam.get("pools"));
+            if let Some(Ok(found)) = inline.map(ipam::Pools::from_inline) {
+                all = all.merge(found);
+            }
+        }
+        pools.compare(tree, &all, links);
+        pools
+    }
+
+    fn read_directory(&mut self, tree: &HostRoot) -> ipam::Pools {
+        let pools = self;
         let names = tree.names(DIR).into_option().unwrap_or_default();
         let mut all = ipam::Pools::default();
         for name in names.iter().filter(|name| is_pool_file(name)) {
@@ -47,6 +86,11 @@ impl PoolFacts {
             pools.ignored.extend(ignored.map(|ignored| format!("{}: {}", ignored.origin, ignored.reason)));
             all = all.merge(found);
         }
+        all
+    }
+
+    fn read_merged(&mut self, all: &ipam::Pools) {
+        let pools = self;
         // A name that occurs in two files is only found in the merged pools.
         let contested = all.contested();
         pools.contested =
@@ -59,19 +103,53 @@ impl PoolFacts {
                 pools.shared.push((pool.name.to_string(), pool.given.len()));
             }
         }
-        pools
+    }
+
+    /// Compares the pools with one another and with the node's own addresses.
+    fn compare(&mut self, tree: &HostRoot, all: &ipam::Pools, links: &[LinkFacts]) {
+        let used: Vec<&ipam::Pool> = all.iter().filter(|pool| !pool.disabled && !pool.terminating).collect();
+        for (number, pool) in used.iter().enumerate() {
+            for other in used[..number].iter().filter(|other| other.name != pool.name) {
+                let ranges: Vec<_> = other.ranges.iter().collect();
+                if let Some(common) = pool.ranges.within(&ranges).iter().next() {
+                    let (first, second) = (other.name.to_string(), pool.name.to_string());
+                    self.overlapping.push((first, second, common.to_string()));
+                }
+            }
+            for link in links {
+                let addresses = link.addresses.iter().flatten().map(|address| address.ip());
+                let ours = addresses.filter(|address| pool.ranges.contains(*address));
+                self.of_node.extend(ours.map(|address| PoolAddress {
+                    pool: pool.name.to_string(),
+                    address,
+                    link: link.name.clone(),
+                }));
+            }
+        }
+        if !tree.is_there("proc/sys/net/ipv6") && tree.is_there("proc/sys/net") {
+            let six = used.iter().find(|pool| pool.family() == ipam::IpFamily::V6);
+            self.without_ipv6 = six.map(|pool| pool.name.to_string());
+        }
+    }
+
+    /// Reads how many addresses are assigned. Only pools that the IPAM plugin has used since the boot have a usage.
+    fn read_usage(&mut self, tree: &HostRoot, state_dir: &Path) {
+        for PoolUsage { pool, addresses, claimed, .. } in usage(tree, state_dir) {
+            let free = addresses.saturating_sub(claimed);
+            if free == 0 {
+                self.full.push((pool.to_string(), addresses));
+            } else if free.saturating_mul(10) < addresses {
+                self.nearly_full.push((pool.to_string(), free));
+            }
+        }
     }
 }
 
-/// Returns the pools without a free address. Only pools that the IPAM plugin has used since the boot are checked.
-fn full(tree: &HostRoot, state_dir: &Path) -> Vec<(String, u64)> {
+fn usage(tree: &HostRoot, state_dir: &Path) -> Vec<PoolUsage> {
     let Known::Value(boot_id) = tree.text(bootid::FILE) else { return Vec::new() };
     let store = ipam::LocalStore::open_existing(&tree.path(state_dir), boot_id.trim());
     match store.and_then(|store| store.map_or(Ok(Vec::new()), |store| store.usage())) {
-        Ok(usage) => {
-            let full = usage.into_iter().filter(|usage| usage.claimed >= usage.addresses);
-            full.map(|usage| (usage.pool.to_string(), usage.addresses)).collect()
-        }
+        Ok(usage) => usage,
         Err(error) => {
             tree.note_unexamined("the assigned addresses", error);
             Vec::new()

@@ -2,24 +2,30 @@
 
 mod cni;
 mod device_nodes;
+mod file_systems;
 mod firmware;
 mod gids;
 mod iommu;
+mod kernel_limits;
 mod kubelet;
 mod leftovers;
 mod lossless;
+mod masters;
 mod memlock;
 mod mode;
 mod modules;
 mod mtu;
+mod networks;
 mod node_file;
 mod numa;
 mod pcie;
+mod permissions;
 mod pod_map;
 mod pools;
 mod ports;
 mod resources;
 mod security;
+mod services;
 #[cfg(test)]
 mod testing;
 mod unexamined;
@@ -33,7 +39,7 @@ struct RuleGroup {
     rule: fn(&NodeFacts, &mut Vec<Finding>),
 }
 
-const SUBJECTS: [RuleGroup; 22] = [
+const SUBJECTS: [RuleGroup; 28] = [
     RuleGroup { ids: modules::IDS, rule: modules::examine },
     RuleGroup { ids: mode::IDS, rule: mode::examine },
     RuleGroup { ids: ports::IDS, rule: ports::examine },
@@ -41,11 +47,17 @@ const SUBJECTS: [RuleGroup; 22] = [
     RuleGroup { ids: mtu::IDS, rule: mtu::examine },
     RuleGroup { ids: vfs::IDS, rule: vfs::examine },
     RuleGroup { ids: node_file::IDS, rule: node_file::examine },
+    RuleGroup { ids: services::IDS, rule: services::examine },
     RuleGroup { ids: device_nodes::IDS, rule: device_nodes::examine },
     RuleGroup { ids: memlock::IDS, rule: memlock::examine },
+    RuleGroup { ids: kernel_limits::IDS, rule: kernel_limits::examine },
+    RuleGroup { ids: file_systems::IDS, rule: file_systems::examine },
+    RuleGroup { ids: permissions::IDS, rule: permissions::examine },
     RuleGroup { ids: pcie::IDS, rule: pcie::examine },
     RuleGroup { ids: firmware::IDS, rule: firmware::examine },
     RuleGroup { ids: cni::IDS, rule: cni::examine },
+    RuleGroup { ids: networks::IDS, rule: networks::examine },
+    RuleGroup { ids: masters::IDS, rule: masters::examine },
     RuleGroup { ids: pools::IDS, rule: pools::examine },
     RuleGroup { ids: leftovers::IDS, rule: leftovers::examine },
     RuleGroup { ids: pod_map::IDS, rule: pod_map::examine },

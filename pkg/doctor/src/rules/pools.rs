@@ -1,6 +1,6 @@
 //! The address pools of the node.
 
-use crate::{Finding, FindingId, NodeFacts};
+use crate::{Finding, FindingId, NodeFacts, facts::pools::PoolAddress};
 
 const BROKEN: FindingId = FindingId::new(
     "pools-broken",
@@ -20,7 +20,19 @@ const SHARED: FindingId = FindingId::new(
 );
 const IGNORED: FindingId = FindingId::new("pools-ignored", "A document in the pool directory is not a pool");
 
-pub(super) const IDS: &[FindingId] = &[BROKEN, CONTESTED, FULL, ANY_NODE, SHARED, IGNORED];
+const NEARLY_FULL: FindingId =
+    FindingId::new("pools-nearly-full", "Less than a tenth of the addresses of a pool is free on this node");
+const OVERLAP: FindingId = FindingId::new(
+    "pools-overlap",
+    "Two pools have addresses in common: a pod of one takes them from the other",
+);
+const OF_NODE: FindingId =
+    FindingId::new("pools-node-address", "A pool assigns an address that a link of this node has");
+const NO_IPV6: FindingId =
+    FindingId::new("pools-without-ipv6", "A pool has IPv6 addresses, and IPv6 is disabled in the kernel");
+
+pub(super) const IDS: &[FindingId] =
+    &[BROKEN, CONTESTED, FULL, NEARLY_FULL, OVERLAP, OF_NODE, NO_IPV6, ANY_NODE, SHARED, IGNORED];
 
 pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     for (path, why) in &facts.pools.broken {
@@ -43,6 +55,34 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         );
         let finding = finding.because(format!("all {addresses} addresses are assigned"));
         found.push(finding.fix("extend its ips, or release addresses of pods that are gone: silkrail gc"));
+    }
+    for (pool, free) in &facts.pools.nearly_full {
+        let finding = NEARLY_FULL.warning(pool, "less than a tenth of its addresses is free");
+        let finding = finding.because(format!("{free} free addresses"));
+        found.push(finding.fix("extend its ips, or release addresses of pods that are gone: silkrail gc"));
+    }
+    for (first, second, range) in &facts.pools.overlapping {
+        let finding = OVERLAP.warning(
+            format!("{first}, {second}"),
+            "the pools have addresses in common: one that a pod of the first has is not assigned to a pod of the second",
+        );
+        found.push(finding.because(format!("both contain {range}")).fix("give each its own ranges"));
+    }
+    for PoolAddress { pool, address, link } in &facts.pools.of_node {
+        let finding = OF_NODE.error(pool, format!("it assigns {address}, which {link} of this node has"));
+        found.push(
+            finding
+                .because(format!("{link}: {address}"))
+                .fix("add the address to excludeIPs, or to a SpiderReservedIP"),
+        );
+    }
+    if let Some(pool) = &facts.pools.without_ipv6 {
+        let finding = NO_IPV6.error(pool, "it has IPv6 addresses, and IPv6 is disabled in the kernel");
+        found.push(
+            finding
+                .because("/proc/sys/net/ipv6 does not exist")
+                .fix("remove ipv6.disable=1 from the kernel command line and reboot, or remove the pool from the networks"),
+        );
     }
     for pool in &facts.pools.of_any_node {
         let finding = ANY_NODE.info(

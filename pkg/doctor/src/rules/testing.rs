@@ -36,6 +36,7 @@ pub(super) fn healthy() -> NodeFacts {
         limits: vec![MemlockLimit { pid: Some(7), command: "containerd".into(), bytes: None }],
         cni: CniFacts {
             dir: "/opt/cni/bin".into(),
+            dirs: vec!["/opt/cni/bin".into()],
             files: Known::Value(vec![ours("macvlan"), ours("sriov")]),
         },
         kubelet: KubeletFacts { is_there: true, sockets: vec![socket] },

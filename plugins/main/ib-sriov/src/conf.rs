@@ -17,8 +17,9 @@ const IB_KUBERNETES_STATE: &str = "mellanox.infiniband.app";
 
 /// A configuration that was read and checked.
 #[derive(Debug)]
-pub(crate) struct IbSriovConf {
-    pub(crate) device: PciAddress,
+pub(crate) struct IbSriovConf<D = PciAddress> {
+    /// The VF, or a PF for a virtual machine. For STATUS it may be missing: Multus adds that of a pod.
+    pub(crate) device: D,
     /// The GUID of the VF's device and port: `runtimeConfig.infinibandGUID`, else `args.cni.guid`.
     pub(crate) guid: Option<Guid>,
     /// `IFLA_VF_LINK_STATE`: 0 auto (follows the port), 1 enable, 2 disable.
@@ -40,6 +41,20 @@ impl IbSriovConf {
     /// # Errors
     /// If a value is invalid; the message contains its key.
     pub(crate) fn of(common: &CallContext<'_>) -> Result<Self, Error> {
+        if common.conf.fields().flag("ibKubernetesEnabled")?.unwrap_or(false) {
+            let args = common.conf.fields().object("args")?;
+            require_configured(args.as_ref().map_or(Ok(None), |args| args.object("cni"))?.as_ref())?;
+        }
+        Self::with_device(common, vf::conf::required_device(common, "deviceID is required")?)
+    }
+}
+
+impl<D> IbSriovConf<D> {
+    /// Reads every key of a configuration except for the device.
+    ///
+    /// # Errors
+    /// If a value is invalid; the message contains its key.
+    pub(crate) fn with_device(common: &CallContext<'_>, device: D) -> Result<Self, Error> {
         let fields = common.conf.fields();
         if delegate::needs_link(common)? {
             return Err(Error::config("ipam type dhcp is not supported")
@@ -47,35 +62,28 @@ impl IbSriovConf {
         }
         let args = fields.object("args")?;
         let args = args.as_ref().map_or(Ok(None), |args| args.object("cni"))?;
-        let ib_kubernetes = fields.flag("ibKubernetesEnabled")?.unwrap_or(false);
-        if ib_kubernetes {
-            require_configured(args.as_ref())?;
-        }
         Ok(Self {
-            device: vf::conf::required_device(common, "deviceID is required")?,
+            device,
             guid: guid(common, args.as_ref())?,
             link_state: vf::conf::link_state(common)?,
             vfio: fields.flag("vfioPciMode")?.filter(|on| *on),
-            needs_guid: ib_kubernetes,
-            isolation: Self::isolation(common)?,
+            needs_guid: fields.flag("ibKubernetesEnabled")?.unwrap_or(false),
+            isolation: isolation(common)?,
             routing: PodRouting::of(common)?.without_conflict_detection("ib-sriov")?,
             device_info: vf::device_info::path(common)?,
         })
     }
+}
 
-    /// Returns what the pod requires of the VF's RDMA device; `None` without `rdmaIsolation`.
-    ///
-    /// # Errors
-    /// If a value is invalid; the message contains its key.
-    pub(crate) fn isolation(common: &CallContext<'_>) -> Result<Option<ExclusiveRdmaRequirement>, Error> {
-        let need = ExclusiveRdmaRequirement::of(common)?;
-        match (common.conf.fields().flag("rdmaIsolation")?, need) {
-            (Some(true), need) => Ok(Some(need)),
-            (_, ExclusiveRdmaRequirement::Device) => Ok(None),
-            (_, ExclusiveRdmaRequirement::Ready(_)) => Err(Error::config(
-                "rdma.require: ib-sriov does not move an RDMA device without \"rdmaIsolation\": true; set that",
-            )),
-        }
+/// Returns what the pod requires of the VF's RDMA device; `None` without `rdmaIsolation`.
+fn isolation(common: &CallContext<'_>) -> Result<Option<ExclusiveRdmaRequirement>, Error> {
+    let need = ExclusiveRdmaRequirement::of(common)?;
+    match (common.conf.fields().flag("rdmaIsolation")?, need) {
+        (Some(true), need) => Ok(Some(need)),
+        (_, ExclusiveRdmaRequirement::Device) => Ok(None),
+        (_, ExclusiveRdmaRequirement::Ready(_)) => Err(Error::config(
+            "rdma.require: ib-sriov does not move an RDMA device without \"rdmaIsolation\": true; set that",
+        )),
     }
 }
 

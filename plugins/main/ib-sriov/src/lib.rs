@@ -54,8 +54,8 @@ impl JournaledPlugin for IbSriovPlugin {
     }
 
     fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {
-        let isolation = IbSriovConf::isolation(&request.common).map_err(not_available)?;
         let device = vf::conf::device::<PciAddress>(&request.common).map_err(not_available)?;
-        vf::status(node, request, device.map(Function::Pci), isolation.is_some())
+        let conf = IbSriovConf::with_device(&request.common, device).map_err(not_available)?;
+        vf::status(node, request, conf.device.map(Function::Pci), conf.isolation.is_some())
     }
 }

@@ -15,8 +15,9 @@ pub(crate) const NAME: &str = "sriov";
 
 /// A configuration that was read and checked.
 #[derive(Debug)]
-pub(crate) struct SriovConf {
-    pub(crate) device: Function,
+pub(crate) struct SriovConf<D = Function> {
+    /// The VF or scalable function. For STATUS it may be missing: Multus adds that of a pod.
+    pub(crate) device: D,
     pub(crate) vlan: Option<VfVlanTag>,
     pub(crate) mac: Option<MacAddr>,
     pub(crate) mtu: Option<u32>,
@@ -39,23 +40,11 @@ impl SriovConf {
     /// # Errors
     /// If a value is invalid; the message contains its key.
     pub(crate) fn of(common: &CallContext<'_>) -> Result<Self, Error> {
-        let fields = common.conf.fields();
         if common.conf.ipam_type()?.is_none() {
             common.conf.require_results_without_addresses()?;
         }
-        let conf = Self {
-            device: vf::conf::required_device(common, "deviceID: VF pci addr is required")?,
-            vlan: vlan(&fields)?,
-            mac: plugin_runtime::conf::mac(common)?,
-            mtu: positive(&fields, "mtu")?.filter(|mtu| *mtu > 0),
-            rate: rate(&fields)?,
-            spoofchk: switch(&fields, "spoofchk")?,
-            trust: switch(&fields, "trust")?,
-            link_state: vf::conf::link_state(common)?,
-            isolation: Self::isolation(common)?,
-            routing: PodRouting::of(common)?,
-            device_info: vf::device_info::path(common)?,
-        };
+        let device = vf::conf::required_device(common, "deviceID: VF pci addr is required")?;
+        let conf = Self::with_device(common, device)?;
         conf.require_supported()?;
         Ok(conf)
     }
@@ -78,21 +67,41 @@ impl SriovConf {
             _ => Ok(()),
         }
     }
+}
 
-    /// Returns what the pod requires of the VF's RDMA device; `None` without `rdmaIsolation`.
+impl<D> SriovConf<D> {
+    /// Reads every key of a configuration except for the device.
     ///
     /// # Errors
     /// If a value is invalid; the message contains its key.
-    pub(crate) fn isolation(common: &CallContext<'_>) -> Result<Option<ExclusiveRdmaRequirement>, Error> {
-        let need = ExclusiveRdmaRequirement::of(common)?;
-        match (common.conf.fields().flag("rdmaIsolation")?, need) {
-            (Some(true), need) => Ok(Some(need)),
-            (_, ExclusiveRdmaRequirement::Device) => Ok(None),
-            (_, ExclusiveRdmaRequirement::Ready(_)) => Err(Error::config(
-                "rdma.require: sriov does not move an RDMA device without \"rdmaIsolation\": true; set that, or move \
-                 rdma.require to the configuration of the rdma plugin, which follows in the chain",
-            )),
-        }
+    pub(crate) fn with_device(common: &CallContext<'_>, device: D) -> Result<Self, Error> {
+        let fields = common.conf.fields();
+        Ok(Self {
+            device,
+            vlan: vlan(&fields)?,
+            mac: plugin_runtime::conf::mac(common)?,
+            mtu: positive(&fields, "mtu")?.filter(|mtu| *mtu > 0),
+            rate: rate(&fields)?,
+            spoofchk: switch(&fields, "spoofchk")?,
+            trust: switch(&fields, "trust")?,
+            link_state: vf::conf::link_state(common)?,
+            isolation: isolation(common)?,
+            routing: PodRouting::of(common)?,
+            device_info: vf::device_info::path(common)?,
+        })
+    }
+}
+
+/// Returns what the pod requires of the VF's RDMA device; `None` without `rdmaIsolation`.
+fn isolation(common: &CallContext<'_>) -> Result<Option<ExclusiveRdmaRequirement>, Error> {
+    let need = ExclusiveRdmaRequirement::of(common)?;
+    match (common.conf.fields().flag("rdmaIsolation")?, need) {
+        (Some(true), need) => Ok(Some(need)),
+        (_, ExclusiveRdmaRequirement::Device) => Ok(None),
+        (_, ExclusiveRdmaRequirement::Ready(_)) => Err(Error::config(
+            "rdma.require: sriov does not move an RDMA device without \"rdmaIsolation\": true; set that, or move \
+             rdma.require to the configuration of the rdma plugin, which follows in the chain",
+        )),
     }
 }
 

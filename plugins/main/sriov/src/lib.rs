@@ -52,8 +52,8 @@ impl JournaledPlugin for SriovPlugin {
     }
 
     fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {
-        let isolation = SriovConf::isolation(&request.common).map_err(not_available)?;
         let device = vf::conf::device(&request.common).map_err(not_available)?;
-        vf::status(node, request, device, isolation.is_some())
+        let conf = SriovConf::with_device(&request.common, device).map_err(not_available)?;
+        vf::status(node, request, conf.device, conf.isolation.is_some())
     }
 }

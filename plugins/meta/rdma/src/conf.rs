@@ -1,6 +1,6 @@
 //! The function whose RDMA device a configuration selects.
 
-use cni::{AddRequest, AddResult, Error as CniError};
+use cni::{AddRequest, AddResult, CallContext, Error as CniError};
 use netns::NetNs;
 use plugin_runtime::Error;
 use rtnl::Handle;
@@ -11,16 +11,23 @@ use sysfs::Function;
 /// # Errors
 /// If the value is invalid, or the interface does not have a function.
 pub(crate) fn function(request: &AddRequest<'_>, pod: &NetNs, prev: &AddResult) -> Result<Function, Error> {
-    let conf = &request.common.conf;
-    let runtime = conf.runtime()?;
-    let written = match conf.fields().text("deviceID")? {
+    match written_function(&request.common)? {
+        Some(function) => Ok(function),
+        None => of_interface(request, pod, prev),
+    }
+}
+
+/// Returns `deviceID`, else `runtimeConfig.deviceID`.
+///
+/// # Errors
+/// If the value is invalid.
+pub(crate) fn written_function(common: &CallContext<'_>) -> Result<Option<Function>, CniError> {
+    let runtime = common.conf.runtime()?;
+    let written = match common.conf.fields().text("deviceID")? {
         Some(text) => Some(text),
         None => runtime.map_or(Ok(None), |runtime| runtime.text("deviceID"))?,
     };
-    match written {
-        Some(text) => Ok(text.parse().map_err(|e| CniError::config(format!("deviceID: {e}")))?),
-        None => of_interface(request, pod, prev),
-    }
+    written.map(|text| text.parse().map_err(|e| CniError::config(format!("deviceID: {e}")))).transpose()
 }
 
 /// Returns the function of the interface that the chain created in the pod, from `prevResult` or rtnetlink.

@@ -11,7 +11,7 @@ mod error;
 mod go_plugin;
 
 use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
-use exclusive_rdma::RdmaChange;
+use exclusive_rdma::{ExclusiveRdmaRequirement, RdmaChange};
 pub use go_plugin::GoRdmaState;
 use identifiers::Attachment;
 use plugin_runtime::{JournaledPlugin, Node, attachment, not_available, orphan_gc};
@@ -51,7 +51,9 @@ impl JournaledPlugin for RdmaPlugin {
         orphan_gc::release_devices(node, ClaimKind::Rdma, valid)
     }
 
-    fn status(&self, node: &Node, _: &StatusRequest<'_>) -> Result<(), Error> {
+    fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {
+        ExclusiveRdmaRequirement::of(&request.common).map_err(not_available)?;
+        conf::written_function(&request.common).map_err(not_available)?;
         exclusive_rdma::require_exclusive_mode(node).map(drop).map_err(not_available)
     }
 }

@@ -4,23 +4,43 @@
 use std::{fs, io, os::unix::net::UnixStream, path::Path};
 
 use ::doctor::{
-    DesiredState, DesiredVfs, InvalidResource, OfferedResource, ResourceFacts, StaleResource, UnhealthyDevice,
+    DefinedNetwork, DesiredState, DesiredVfs, InvalidResource, OfferedResource, ResourceFacts, StaleResource,
+    UnhealthyDevice,
 };
 use device_plugin::{NodeReader, NodeReport, ResourceFileError, ResourceFiles, ResourceSpec};
 use inventory::{Inventory, NodePaths};
-use kubelet_plugin::KubeletDirectory;
+use kubelet_plugin::{KubeletCheckpoint, KubeletDirectory};
 use podmap::PodMap;
 use provision::NodeFile;
+use serde_json::Value;
 use state::StateDir;
 use sysfs::Sysfs;
 
 use crate::{
+    documents,
+    exit::CommandError,
     gc,
     resource_files::{self, below},
 };
 
 const NODE_FILE: &str = "/etc/silkrail/node.yaml";
 const KUBELET: &str = "/var/lib/kubelet/device-plugins";
+
+/// Returns the NetworkAttachmentDefinitions of a file.
+pub(super) fn networks(file: &Path) -> Result<Vec<DefinedNetwork>, CommandError> {
+    let objects = documents::objects(file, "NetworkAttachmentDefinition")?;
+    let definition = |object: Value| {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let metadata = &object["metadata"];
+        DefinedNetwork {
+            namespace: text(&metadata["namespace"]).unwrap_or_else(|| "default".to_owned()),
+            name: text(&metadata["name"]).unwrap_or_default(),
+            config: text(&object["spec"]["config"]).unwrap_or_default(),
+            resource: text(&metadata["annotations"]["k8s.v1.cni.cncf.io/resourceName"]),
+        }
+    };
+    Ok(objects.into_iter().map(definition).collect())
+}
 
 /// Returns the findings of `silkrail gc`.
 pub(super) fn stale_resources(root: &Path, state_dir: &Path) -> Result<Vec<StaleResource>, String> {
@@ -58,7 +78,11 @@ pub(super) fn desired_state(root: &Path, state_dir: &Path) -> Result<Option<Desi
 
 /// Returns the resources that silkraild offers, with its verdicts on their devices; none if it offers no devices.
 pub(super) fn resources(root: &Path, state_dir: &Path) -> Result<ResourceFacts, String> {
-    let Some(file) = resource_files::of_node(root) else { return Ok(ResourceFacts::default()) };
+    let directory = KubeletDirectory(below(root, Path::new(KUBELET)));
+    let registered = registered_resources(&directory);
+    let Some(file) = resource_files::of_node(root) else {
+        return Ok(ResourceFacts { registered, ..ResourceFacts::default() });
+    };
     let invalid = |what: String| InvalidResource { file: file.display().to_string(), what };
     let ResourceFiles { resources, fabric, findings } = match ResourceFiles::read(std::slice::from_ref(&file))
     {
@@ -66,16 +90,17 @@ pub(super) fn resources(root: &Path, state_dir: &Path) -> Result<ResourceFacts, 
         Err(ResourceFileError::Invalid { error, .. }) => {
             return Ok(ResourceFacts {
                 invalid: vec![invalid(error.to_string())],
+                registered,
                 ..ResourceFacts::default()
             });
         }
         Err(error @ ResourceFileError::Read { .. }) => return Err(error.to_string()),
     };
-    let kubelet = below(root, Path::new(KUBELET));
+    let kubelet = directory.0.clone();
     let reader = NodeReader {
         sysfs: Sysfs::at(root.join("sys")),
         pod_map: PodMap::below(&below(root, state_dir)),
-        kubelet: KubeletDirectory(kubelet.clone()),
+        kubelet: directory,
         fabric,
     };
     let reading = reader.read().map_err(|error| error.to_string())?;
@@ -99,5 +124,16 @@ pub(super) fn resources(root: &Path, state_dir: &Path) -> Result<ResourceFacts, 
         offered: resources.iter().map(offered).collect(),
         invalid: findings.into_iter().map(|finding| invalid(finding.what)).collect(),
         unknown: reading.warnings,
+        registered,
     })
+}
+
+/// Returns the resources that device plugins have registered with the kubelet; `None` without a kubelet.
+fn registered_resources(kubelet: &KubeletDirectory) -> Option<Vec<String>> {
+    if !kubelet.checkpoint().is_file() {
+        return None;
+    }
+    KubeletCheckpoint::read(kubelet)
+        .ok()
+        .map(|checkpoint| checkpoint.resources().map(str::to_owned).collect())
 }
