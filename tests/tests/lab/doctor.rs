@@ -340,6 +340,65 @@ fn processes(healthy: &HealthyMachine<'_>) {
     );
 }
 
+/// Plants a network in the runtime's directory. The plugins are the real ones, whose STATUS the doctor calls.
+fn has_network(healthy: &HealthyMachine<'_>, expected: &[&str], plugins: &[serde_json::Value]) {
+    let file = "/etc/cni/net.d/20-rail.conflist";
+    let conf = json!({"cniVersion": "1.0.0", "name": "rail0", "plugins": plugins}).to_string();
+    let expected: Vec<_> = expected.iter().map(|id| format!("error {id} network rail0 ({file})")).collect();
+    let expected: Vec<_> = expected.iter().map(String::as_str).collect();
+    healthy.has(&expected, || write(file, &conf), || remove(file));
+}
+
+#[test]
+fn each_fault_of_a_network_is_reported() {
+    let machine = LabMachine::shared();
+    let healthy = HealthyMachine::with_real_plugins(&machine);
+    let pool = json!({"name": "rail0", "subnet": "172.81.0.0/16", "ips": ["172.81.0.100-172.81.0.120"]});
+    let ipam = json!({"type": "silkrail-ipam", "pools": [pool]});
+    let child = |kind: &str, master: &str| json!({"type": kind, "master": master, "ipam": ipam, "rdma": {"require": true}});
+    for kind in ["macvlan", "ipvlan"] {
+        has_network(&healthy, &[], &[child(kind, "eth0")]);
+        // A link without an RDMA device.
+        has_network(&healthy, &["network-unusable"], &[child(kind, "lo")]);
+    }
+    has_network(&healthy, &["network-unusable"], &[child("ipoib", "eth0")]);
+    let vlan = json!({"type": "ifacer", "interfaces": ["eth0"], "vlanID": 7});
+    has_network(&healthy, &[], &[vlan, child("macvlan", "eth0.7")]);
+    let vf =
+        |more: serde_json::Value| silkrail_tests::rail::merged(json!({"type": "sriov", "ipam": ipam}), &more);
+    has_network(&healthy, &[], &[vf(json!({}))]);
+    has_network(&healthy, &["network-unusable"], &[vf(json!({"rdmaIsolation": true}))]);
+    has_network(&healthy, &["network-unusable"], &[vf(json!({"deviceID": "0000:ff:1f.7"}))]);
+    has_network(&healthy, &["network-unusable"], &[vf(json!({})), json!({"type": "rdma"})]);
+    has_network(&healthy, &["network-vf-layer"], &[vf(json!({"type": "ib-sriov"}))]);
+    let ip = |args: &str| machine.node.run_ip(args);
+    let used = machine.vf("eth1", 2);
+    healthy.has(
+        &[&format!("warning vf-used-by-node {}", used.pci)],
+        || ip(&format!("address add 192.0.2.9/24 dev {}", used.link)),
+        || ip(&format!("address del 192.0.2.9/24 dev {}", used.link)),
+    );
+    healthy.has(
+        &["warning rails-share-subnet eth0, eth1"],
+        || {
+            ip("address add 192.0.2.1/24 dev eth0");
+            ip("address add 192.0.2.2/24 dev eth1");
+            wait_until("the addresses are GIDs", || {
+                ["mlx5_0", "mlx5_1"].iter().all(|device| {
+                    (0..16).any(|index| {
+                        read(&format!("/sys/class/infiniband/{device}/ports/1/gids/{index}"))
+                            .contains("ffff:c000:020")
+                    })
+                })
+            });
+        },
+        || {
+            ip("address del 192.0.2.1/24 dev eth0");
+            ip("address del 192.0.2.2/24 dev eth1");
+        },
+    );
+}
+
 #[test]
 fn each_fault_of_a_machine_in_exclusive_mode_is_reported() {
     let machine = LabMachine::exclusive();

@@ -17,6 +17,7 @@ use testkit::{Observe, wait_until};
 pub(crate) struct HealthyMachine<'a> {
     pub(crate) machine: &'a LabMachine,
     pub(crate) dir: tempfile::TempDir,
+    cni: PathBuf,
     /// The findings without a planted fault: `info` only, as `severity id object`.
     pub(crate) baseline: Vec<String>,
 }
@@ -33,19 +34,28 @@ impl<'a> HealthyMachine<'a> {
         for name in ["macvlan", "rdma", "silkrail-ipam", "sriov"] {
             fs::hard_link(&executable, cni.join(name)).unwrap();
         }
+        Self::with_plugins(machine, dir, cni)
+    }
+
+    /// A machine with the plugins of the build, which the doctor calls.
+    pub(crate) fn with_real_plugins(machine: &'a LabMachine) -> Self {
+        Self::with_plugins(machine, tempfile::tempdir().unwrap(), machine.node.cni_path().to_owned())
+    }
+
+    fn with_plugins(machine: &'a LabMachine, dir: tempfile::TempDir, cni: PathBuf) -> Self {
         machine.node.run("modprobe", &["rdma_ucm"]);
         wait_until("RDMA-CM has its device node", || Path::new("/dev/infiniband/rdma_cm").exists());
         for pf in [0, 1] {
             let state = format!("/sys/class/infiniband/mlx5_{pf}/ports/1/state");
             wait_until("the PFs' ports are active", || read(&state).contains("ACTIVE"));
         }
-        let mut this = Self { machine, dir, baseline: Vec::new() };
+        let mut this = Self { machine, dir, cni, baseline: Vec::new() };
         this.baseline = this.found();
         this
     }
 
     pub(crate) fn cni(&self) -> PathBuf {
-        self.dir.path().join("cni")
+        self.cni.clone()
     }
 
     pub(crate) fn doctor(&self, args: &str) -> CommandOutput {

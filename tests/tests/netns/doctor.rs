@@ -231,6 +231,28 @@ fn a_master_without_a_connection_is_reported() {
 }
 
 #[test]
+fn rails_of_one_subnet_need_a_routing_table_each() {
+    let node = DoctorNode::new();
+    node.rail.node.cable("rail1", &node.rail.switch, "port1");
+    let files = ["20-rail0.conf", "21-rail1.conf"].map(|name| format!("{NETWORKS}/{name}"));
+    let plant = |rail: [bool; 2], subnets: [&str; 2]| {
+        for (number, file) in files.iter().enumerate() {
+            let ips = format!("{}.10-{}.20", subnets[number], subnets[number]);
+            let pool = json!({"name": format!("pool{number}"), "subnet": format!("{}.0/24", subnets[number]), "ips": [ips]});
+            let (name, master) = (format!("net{number}"), format!("rail{number}"));
+            let ipam = json!({"type": "silkrail-ipam", "pools": [pool]});
+            let conf = json!({"cniVersion": "1.0.0", "name": name, "type": "macvlan", "master": master, "ipam": ipam, "rail": rail[number]});
+            write(file, &conf);
+        }
+    };
+    let cure = || files.iter().for_each(|file| fs::remove_file(file).unwrap());
+    let shared = ["warning pools-overlap pool0, pool1", "warning networks-share-subnet net0, net1"];
+    node.has(&[shared[1], shared[0]], || plant([true, false], ["10.7.0", "10.7.0"]), cure);
+    node.has(&[shared[0]], || plant([true, true], ["10.7.0", "10.7.0"]), cure);
+    node.has(&[], || plant([false, false], ["10.7.0", "10.8.0"]), cure);
+}
+
+#[test]
 fn pools_that_overlap_or_contain_an_address_of_the_node_are_reported() {
     let node = DoctorNode::new();
     let file = "/etc/silkrail/pools.d/pools.yaml";

@@ -28,6 +28,16 @@ pub(crate) struct LinkFacts {
     /// Addresses with an unlimited lifetime, which an administrator assigned.
     pub(crate) permanent_addresses: Vec<IpNetwork>,
     pub(crate) lossless: CongestionControl,
+    pub(crate) arp: ArpSettings,
+}
+
+/// How the kernel answers ARP requests and checks the source of packets: the stricter of the settings of the link and of all links.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ArpSettings {
+    pub(crate) ignore: Option<u32>,
+    pub(crate) announce: Option<u32>,
+    pub(crate) rp_filter: Option<u32>,
 }
 
 /// Settings of congestion control that a vendor's driver (MLNX_OFED) shows in sysfs; the driver in the kernel tree does not.
@@ -72,7 +82,23 @@ fn link(tree: &HostRoot, name: &str, netlink: &NetlinkFacts) -> LinkFacts {
             ecn_sender: priorities(tree, &file("ecn/roce_rp/enable")),
             trust: tree.text(file("qos/trust")).into_option(),
         },
+        arp: ArpSettings::read(tree, name),
         name: name.to_owned(),
+    }
+}
+
+impl ArpSettings {
+    fn read(tree: &HostRoot, link: &str) -> Self {
+        let setting = |name: &str| {
+            let of = |link: &str| tree.value(format!("proc/sys/net/ipv4/conf/{link}/{name}")).into_option();
+            // The kernel uses the higher value of the two (IN_DEV_MAXCONF).
+            of(link).max(of("all"))
+        };
+        Self {
+            ignore: setting("arp_ignore"),
+            announce: setting("arp_announce"),
+            rp_filter: setting("rp_filter"),
+        }
     }
 }
 

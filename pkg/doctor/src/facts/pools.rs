@@ -1,8 +1,9 @@
 //! The node's address pools: `/etc/silkrail/pools.d`, and their usage.
 
-use std::{net::IpAddr, path::Path};
+use std::{collections::BTreeMap, net::IpAddr, path::Path};
 
 use ipam::PoolUsage;
+use ipnetwork::IpNetwork;
 use serde::Serialize;
 
 use super::{links::LinkFacts, networks::NetworkFacts};
@@ -15,6 +16,8 @@ pub(crate) struct PoolFacts {
     pub(crate) dir: &'static str,
     /// The number of pools in all valid files.
     pub(crate) count: usize,
+    /// The subnets of the pools of the directory, by name.
+    pub(crate) subnets: BTreeMap<String, IpNetwork>,
     /// Invalid files, with the error.
     pub(crate) broken: Vec<(String, String)>,
     /// Names that two pools have, with the places of both.
@@ -96,6 +99,7 @@ impl PoolFacts {
         pools.contested =
             contested.map(|skipped| (skipped.pool.to_string(), skipped.reason.to_string())).collect();
         for pool in all.iter() {
+            pools.subnets.insert(pool.name.to_string(), pool.subnet);
             if pool.affinity.node_names.is_empty() && !pool.affinity.node && !pool.disabled {
                 pools.of_any_node.push(pool.name.to_string());
             }

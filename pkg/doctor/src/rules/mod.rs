@@ -23,6 +23,7 @@ mod permissions;
 mod pod_map;
 mod pools;
 mod ports;
+mod rails;
 mod resources;
 mod security;
 mod services;
@@ -39,7 +40,7 @@ struct RuleGroup {
     rule: fn(&NodeFacts, &mut Vec<Finding>),
 }
 
-const SUBJECTS: [RuleGroup; 28] = [
+const SUBJECTS: [RuleGroup; 29] = [
     RuleGroup { ids: modules::IDS, rule: modules::examine },
     RuleGroup { ids: mode::IDS, rule: mode::examine },
     RuleGroup { ids: ports::IDS, rule: ports::examine },
@@ -58,6 +59,7 @@ const SUBJECTS: [RuleGroup; 28] = [
     RuleGroup { ids: cni::IDS, rule: cni::examine },
     RuleGroup { ids: networks::IDS, rule: networks::examine },
     RuleGroup { ids: masters::IDS, rule: masters::examine },
+    RuleGroup { ids: rails::IDS, rule: rails::examine },
     RuleGroup { ids: pools::IDS, rule: pools::examine },
     RuleGroup { ids: leftovers::IDS, rule: leftovers::examine },
     RuleGroup { ids: pod_map::IDS, rule: pod_map::examine },

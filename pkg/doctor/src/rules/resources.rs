@@ -84,7 +84,10 @@ mod tests {
             ];
             let found = findings(|facts| facts.resources = offered(healthy, &devices));
             let [rdma, port] = &found[..] else { panic!("{found:?}") };
-            assert_eq!((port.severity, port.object.as_str()), (severity, "a.io/vf"));
+            assert_eq!(
+                (port.id, port.severity, port.object.as_str()),
+                ("resource-device-unhealthy", severity, "a.io/vf")
+            );
             assert_eq!(port.summary, "2 of its devices cannot be given to pods: the port of p0 is down");
             assert_eq!(port.evidence[1], "unhealthy: a, c");
             assert_eq!(rdma.evidence[1], "unhealthy: b");
