@@ -10,7 +10,7 @@ use rdma::{
 use serde::Serialize;
 use sysfs::GidTable;
 
-use crate::{DeviceInfo, device_resources::DeviceResources};
+use crate::{DeviceInfo, ProcessInfo, device_resources::DeviceResources};
 
 /// A pod: namespace, name and UID.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -69,6 +69,8 @@ pub struct DeviceReading {
     pub on_node: bool,
     /// The pod, if the device is in a pod's network namespace.
     pub pod: Option<Arc<PodInfo>>,
+    /// A process with the device in its network namespace, if that does not belong to a pod.
+    pub process: Option<Arc<ProcessInfo>>,
     /// Index, name and GUIDs, from netlink (`RDMA_NLDEV_CMD_GET`).
     pub device: Device,
     /// Properties that do not change.

@@ -27,6 +27,7 @@ use crate::{
     counter_values::CounterValues,
     families::FamilyWriter,
     gid_schedule::GidSchedule,
+    netns_discovery::{NetnsDiscovery, NodeView},
     netns_target::NetnsTarget,
     node_snapshot::{CgroupUsage, DeviceSnapshot},
     pods::PodDirectory,
@@ -46,6 +47,7 @@ pub struct Exporter {
     pods: PodDirectory,
     addresses: PoolUsageReader,
     places: HashMap<NetNsId, Arc<NetnsTarget>>,
+    discovery: NetnsDiscovery,
     readers: HashMap<DeviceKey, DeviceReader>,
     pending: PendingRequests,
     files: OpenFileBudget,
@@ -75,6 +77,7 @@ impl Exporter {
             settings,
             owners,
             places: HashMap::new(),
+            discovery: NetnsDiscovery::default(),
             readers: HashMap::new(),
             pending: PendingRequests::default(),
             layouts: CounterLayouts::default(),
@@ -122,6 +125,7 @@ impl Exporter {
         errors.extend(sampled.errors.iter().cloned());
         spent.add(Collector::Psn, sampled.spent);
         let readings = deduplicate(output.readings);
+        self.discovery.note(&readings);
         let (devices, cgroups) = self.attribute(readings, sampled, &mut errors);
         let ran = if has_rdma { self.settings.collectors } else { CollectorSet::none() };
         let outcomes = self.health.record(ran, &errors, &spent);
@@ -137,6 +141,7 @@ impl Exporter {
             errors,
             cgroups,
             error_counts: self.health.errors().collect(),
+            unseen_devices: self.discovery.unseen(),
             ..NodeSnapshot::new(self.settings.node.clone(), taken)
         };
         report.set_pods(&self.history, &*self.owners);
@@ -173,7 +178,7 @@ impl Exporter {
                 return CollectionOutput::default();
             }
         };
-        let places = self.netns_targets(&host);
+        let places = self.netns_targets(&host, errors);
         let ages = self.readers.values().filter_map(DeviceReader::oldest_gids).collect();
         let gids = self.gids.plan(ages, former, &self.pods.entries);
         let options = CollectionOptions {
@@ -190,13 +195,15 @@ impl Exporter {
         work_queue::collect(places, std::mem::take(&mut self.readers), options, self.pending.clone())
     }
 
-    /// Returns the host namespace and those of pods with exclusive devices, each once.
-    fn netns_targets(&mut self, host: &NetNs) -> Vec<Arc<NetnsTarget>> {
+    /// Returns the host namespace and those of pods and processes with exclusive devices, each once.
+    fn netns_targets(&mut self, host: &NetNs, errors: &mut Vec<CollectError>) -> Vec<Arc<NetnsTarget>> {
         let node = self.places.get(&host.id()).filter(|kept| kept.is_node()).cloned();
         let mut places = vec![node.unwrap_or_else(|| Arc::new(NetnsTarget::node(host, &self.sysfs)))];
         let of_pods =
             self.pods.entries.iter().filter_map(|entry| NetnsTarget::of(entry, &self.settings.root));
-        for place in of_pods {
+        let of_pods: Vec<NetnsTarget> = of_pods.collect();
+        self.search_namespaces(host, &of_pods, errors);
+        for place in of_pods.into_iter().chain(self.discovery.targets(&self.processes, &self.pods)) {
             if places.iter().all(|other| other.id != place.id) {
                 let kept = self.places.get(&place.id).filter(|kept| kept.is_same(&place));
                 places.push(kept.cloned().unwrap_or_else(|| Arc::new(place)));
@@ -204,6 +211,22 @@ impl Exporter {
         }
         self.places = places.iter().map(|place| (place.id, place.clone())).collect();
         places
+    }
+
+    /// Searches the namespaces of devices that neither the host nor a pod of the pod map has.
+    fn search_namespaces(&mut self, host: &NetNs, of_pods: &[NetnsTarget], errors: &mut Vec<CollectError>) {
+        let node = NodeView {
+            root: &self.settings.root,
+            sysfs: &self.sysfs,
+            host,
+            devices: &self.settings.devices,
+            entries: &self.pods.entries,
+        };
+        let known = of_pods.iter().map(|place| place.id).collect();
+        if let Err(error) = self.discovery.search(&node, &known) {
+            errors.push(CollectError::new(Collector::Devices, &error));
+        }
+        errors.extend(self.discovery.error());
     }
 
     /// Finds the owners of objects and traffic, and updates the counter history.

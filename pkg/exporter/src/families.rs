@@ -75,6 +75,7 @@ mod tests {
             place: netns::NetNsId::new(1, 2),
             on_node: true,
             pod: None,
+            process: None,
             device: Device {
                 index: 0,
                 name: "d0".into(),

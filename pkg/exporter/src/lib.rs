@@ -2,7 +2,8 @@
 //!
 //! An [`Exporter`] creates one [`NodeSnapshot`] per collection. A collection has these steps:
 //!
-//! 1. List the pods (`pods`) and the network namespaces with devices (`netns_target`).
+//! 1. List the pods (`pods`) and the network namespaces with devices (`netns_target`), and search those of devices that are missing
+//!    (`netns_discovery`).
 //! 2. Read every device in every namespace with several workers (`work_queue`, `netns_sockets`, `reader`): netlink, sysfs,
 //!    ethtool.
 //! 3. Find the owners of each device's objects, and thus of its traffic (`resource_usage`).
@@ -34,12 +35,14 @@ mod device_resources;
 mod exporter;
 mod families;
 mod gid_schedule;
+mod netns_discovery;
 mod netns_sockets;
 mod netns_target;
 mod node_snapshot;
 mod options;
 mod pods;
 mod port_rate;
+mod process_info;
 mod psn;
 mod reader;
 mod resource_health;
@@ -62,5 +65,6 @@ pub use node_snapshot::{
     DeviceSnapshot, NoWorkloadResolver, NodeSnapshot, PodTraffic, Workload, WorkloadResolver,
 };
 pub use options::ExporterOptions;
+pub use process_info::ProcessInfo;
 pub use resource_health::{ResourceHealth, ResourceHealthStore, UnhealthyDevice};
 pub use resource_usage::{DeviceUsage, ResourceHolder, ResourceShare};

@@ -1,4 +1,4 @@
-//! The network namespaces whose devices are read: that of the host, and those of pods with exclusive devices.
+//! The network namespaces whose devices are read: that of the host, and those of pods and processes with exclusive devices.
 
 use std::{
     io,
@@ -7,12 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use netns::{NetNs, NetNsId};
+use netns::{FoundNetNs, NetNs, NetNsId};
 use podmap::{AttachMode, Entry};
 use rdma::Device;
 use sysfs::{DetachedSysfs, Sysfs};
 
-use crate::PodInfo;
+use crate::{PodInfo, ProcessInfo};
 
 /// A network namespace whose devices are read.
 ///
@@ -26,6 +26,8 @@ pub(crate) struct NetnsTarget {
     path: Option<PathBuf>,
     /// The pod; `None` for the host namespace, or if the pod is unknown.
     pub(crate) pod: Option<Arc<PodInfo>>,
+    /// A process in it, if the namespace does not belong to a pod.
+    pub(crate) process: Option<Arc<ProcessInfo>>,
     sysfs: Mutex<Option<Arc<SysfsView>>>,
     /// Whether any port in it had a link in the last collection.
     pub(crate) has_links: AtomicBool,
@@ -62,6 +64,7 @@ impl NetnsTarget {
             id: host.id(),
             path: None,
             pod: None,
+            process: None,
             sysfs: Mutex::new(Some(Arc::new(view))),
             has_links: true.into(),
             devices: Mutex::default(),
@@ -79,15 +82,38 @@ impl NetnsTarget {
             id: NetNsId::new(container.netns_dev, container.netns_ino),
             path: Some(root.join(below)),
             pod: entry.pod.as_ref().map(|pod| Arc::new(PodInfo::from(pod))),
+            process: None,
             sysfs: Mutex::new(None),
             has_links: true.into(),
             devices: Mutex::default(),
         })
     }
 
+    /// Creates the target of a namespace that the pod map does not have.
+    pub(crate) fn found(
+        netns: &FoundNetNs,
+        pod: Option<Arc<PodInfo>>,
+        process: Option<Arc<ProcessInfo>>,
+    ) -> Self {
+        Self {
+            id: netns.id,
+            path: Some(netns.path.clone()),
+            pod,
+            process,
+            sysfs: Mutex::new(None),
+            has_links: true.into(),
+            devices: Mutex::default(),
+        }
+    }
+
+    /// Returns the names of its devices; none if the namespace is gone.
+    pub(crate) fn device_names(&self, host: &NetNs) -> io::Result<Vec<String>> {
+        self.view(host)?.map_or(Ok(Vec::new()), |view| view.rdma_names())
+    }
+
     /// Whether another target has the same path and pod.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        (&self.path, &self.pod) == (&other.path, &other.pod)
+        (&self.path, &self.pod, &self.process) == (&other.path, &other.pod, &other.process)
     }
 
     /// Whether it is the host namespace.

@@ -54,6 +54,8 @@ pub struct NodeSnapshot {
     pub exposition: Exposition,
     pub(crate) cgroups: Vec<CgroupUsage>,
     pub(crate) error_counts: Vec<((Collector, ErrorReason), u64)>,
+    /// The number of devices in network namespaces that were not found.
+    pub(crate) unseen_devices: usize,
 }
 
 /// A device and its users.
@@ -164,6 +166,7 @@ impl NodeSnapshot {
             exposition: Exposition::default(),
             cgroups: Vec::new(),
             error_counts: Vec::new(),
+            unseen_devices: 0,
         }
     }
 

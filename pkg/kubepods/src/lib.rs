@@ -22,7 +22,7 @@ mod uid;
 
 pub use cgroup::PodCgroup;
 pub use error::Error;
-pub use membership::{PodMembership, membership};
+pub use membership::{PodMembership, cgroup_path, membership};
 pub use names::{PodName, PodNames};
 pub use processes::{ProcessOwner, Processes};
 pub use rdma::{RdmaLimit, RdmaUsage};

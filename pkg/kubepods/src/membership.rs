@@ -21,6 +21,14 @@ pub fn membership(cgroup_text: &str) -> Option<PodMembership> {
     Some(PodMembership { pod: level.uid, container: level.below.and_then(container) })
 }
 
+/// Returns the path of a process in the hierarchy that systemd uses, such as `/system.slice/sshd.service`.
+pub fn cgroup_path(cgroup_text: &str) -> Option<&str> {
+    let of = |wanted: &str| paths(cgroup_text).find(|(controllers, _)| *controllers == wanted);
+    let (_, path) =
+        of("").filter(|(_, path)| *path != "/").or_else(|| of("name=systemd")).or_else(|| of(""))?;
+    Some(path)
+}
+
 /// Returns controllers and path of each hierarchy, see cgroups(7). A line is `0::/path` (v2) or `5:cpu,cpuacct:/path` (v1).
 /// A path can contain colons, but no newline.
 pub(crate) fn paths(cgroup_text: &str) -> impl Iterator<Item = (&str, &str)> {

@@ -70,6 +70,12 @@ impl Processes {
         }
     }
 
+    /// Returns the command name of a process; `None` if it has ended.
+    pub fn command(&self, pid: u32) -> Option<String> {
+        let comm = std::fs::read_to_string(self.root.join(format!("proc/{pid}/comm"))).ok()?;
+        Some(comm.trim_end().to_owned())
+    }
+
     /// Whether this process is in the node's own PID namespace.
     ///
     /// In a container without `hostPID: true` it is not. Then the kernel reports only PIDs of that container's processes, and

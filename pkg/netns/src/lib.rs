@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod cookie;
+mod found;
 mod holders;
 mod id;
 mod liveness;
@@ -22,6 +23,7 @@ mod namespace;
 mod node;
 mod others;
 
+pub use found::{FoundNamespaces, FoundNetNs};
 pub use holders::NotOnNode;
 pub use id::NetNsId;
 pub use liveness::{LiveNetns, NetnsLiveness, sees_every_process};

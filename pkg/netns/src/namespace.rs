@@ -20,7 +20,7 @@ use nix::{
 use crate::{NetNsId, cookie};
 
 /// `NSFS_MAGIC` of `linux/magic.h`.
-const NSFS: FsType = FsType(0x6e73_6673);
+pub(crate) const NSFS: FsType = FsType(0x6e73_6673);
 
 /// The namespace of the calling thread. `/proc/self` is that of the main thread.
 const THREAD_NETNS_PATH: &str = "/proc/thread-self/ns/net";

@@ -136,7 +136,22 @@ impl Sysfs {
     /// [`Error::Io`].
     pub fn all_uverbs(&self) -> Result<Option<Vec<String>>, Error> {
         let dir = self.root().join("class").join(VERBS);
-        if is_there(&dir)? { names(&dir).map(Some) } else { Ok(None) }
+        if !is_there(&dir)? {
+            return Ok(None);
+        }
+        // The class has the file `abi_version`, too.
+        let mut all = names(&dir)?;
+        all.retain(|name| name.starts_with("uverbs"));
+        Ok(Some(all))
+    }
+
+    /// Returns the name of the RDMA device of a `uverbsN`, regardless of its namespace; `None` if it was just removed.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    #[doc(alias = "ibdev")]
+    pub fn device_of_uverbs(&self, uverbs: &str) -> Result<Option<String>, Error> {
+        text(&self.root().join("class").join(VERBS).join(uverbs).join("ibdev"))
     }
 
     /// Returns the `umadN` and `issmN` of all RDMA devices, regardless of their namespace.

@@ -166,7 +166,10 @@ fn the_daemon_set_has_what_attribution_needs_and_is_not_privileged() {
     assert_eq!(security["privileged"], false);
     assert_eq!(security["allowPrivilegeEscalation"], false);
     assert_eq!(security["readOnlyRootFilesystem"], true);
-    assert_eq!(security["capabilities"], json!({"drop": ["ALL"], "add": ["SYS_ADMIN", "DAC_READ_SEARCH"]}));
+    assert_eq!(
+        security["capabilities"],
+        json!({"drop": ["ALL"], "add": ["SYS_ADMIN", "DAC_READ_SEARCH", "SYS_PTRACE"]})
+    );
 }
 
 #[test]

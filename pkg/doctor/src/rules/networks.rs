@@ -223,9 +223,7 @@ fn module_missing(facts: &NodeFacts, network: &NetworkOfNode, plugin: &PluginOfN
     let (_, module) = MODULES.into_iter().find(|(plugin, _)| *plugin == kind)?;
     let is_bond = kind == "ifacer" && plugin.conf.config.get("bond").is_some_and(|bond| bond.is_object());
     let module = if is_bond { "bonding" } else { module };
-    if facts.kernel.has_module(module) == Some(true)
-        || !facts.kernel.missing_modules.iter().any(|name| *name == module)
-    {
+    if facts.kernel.has_module(module) == Some(true) || !facts.kernel.missing_modules.contains(&module) {
         return None;
     }
     let finding = MODULE.error(

@@ -86,6 +86,7 @@ fn reading(counter_sets: Option<Vec<CounterSet>>) -> DeviceReading {
         place: NetNsId::new(4, 1),
         on_node: true,
         pod: None,
+        process: None,
         device,
         facts: Arc::new(DeviceInfo::default()),
         ports: Vec::new(),

@@ -20,8 +20,15 @@ pub(super) fn write(families: &mut Exposition, devices: &[(&DeviceReading, &Devi
         "Objects in use on the device, including the kernel's; resource=\"gid\": entries of the GID table.",
     );
     let limits = gauge("rdma_resource_limit", "Maximum number of objects of a type on the device.");
+    let owners = gauge(
+        "rdma_device_owner_info",
+        "The pod, or a process outside of Kubernetes, that has a device in its network namespace. Always 1.",
+    );
     for (reading, known) in devices {
         families.add(infos, known.info.clone(), true);
+        if let Some(labels) = &known.owner {
+            families.add(owners, labels.clone(), true);
+        }
         if !reading.ports.is_empty() {
             let up = reading.ports.iter().any(|port| port.port.state == PortState::Active);
             families.add(ups, known.device.clone(), up);

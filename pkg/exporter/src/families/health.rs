@@ -24,6 +24,10 @@ pub(super) fn write(families: &mut Exposition, report: &NodeSnapshot, node: &Lab
             family.add(node.and("mode", &each.to_string()), each == mode);
         }
     }
+    if report.has_rdma {
+        let help = "RDMA devices in network namespaces that silkraild cannot find or read: they have no other series.";
+        gauge(families, "rdma_devices_unseen", help).add(node.clone(), report.unseen_devices as u64);
+    }
     collectors(families, report, node);
 }
 

@@ -6,7 +6,7 @@ use exposition::{LabelSet, LabelsBuilder};
 use rdma::{Device, NodeType, Port};
 
 use super::pod_labels::with_pod;
-use crate::{DeviceInfo, DeviceReading, PodInfo, PortReading};
+use crate::{DeviceInfo, DeviceReading, PodInfo, PortReading, ProcessInfo};
 
 /// The values of the label `resource`. GIDs must be last.
 pub(super) const RESOURCES: [&str; 8] = ["qp", "cq", "mr", "pd", "ctx", "srq", "cm_id", "gid"];
@@ -19,6 +19,8 @@ pub(super) struct DeviceLabels {
     pub(super) device: LabelSet,
     /// The same with the properties of the device.
     pub(super) info: LabelSet,
+    /// The labels of the device with its owner; `None` for a device on the host.
+    pub(super) owner: Option<LabelSet>,
     /// The labels of the device with each of [`RESOURCES`].
     pub(super) resources: [LabelSet; RESOURCES.len()],
     /// The labels of its ports, in the reading's order.
@@ -45,6 +47,7 @@ struct LabelSource {
     device: Device,
     facts: Arc<DeviceInfo>,
     pod: Option<Arc<PodInfo>>,
+    process: Option<Arc<ProcessInfo>>,
     on_node: bool,
     ports: Vec<Port>,
 }
@@ -57,6 +60,7 @@ impl DeviceLabels {
             Self {
                 source: LabelSource::of(reading, node),
                 info: device_info(reading, &device),
+                owner: (!reading.on_node).then(|| device_owner(reading, &device)),
                 resources: RESOURCES.map(|resource| device.and("resource", resource)),
                 ports: reading.ports.iter().map(|port| PortLabels::of(port, reading, node)).collect(),
                 device,
@@ -82,6 +86,7 @@ impl LabelSource {
             device: reading.device.clone(),
             facts: reading.facts.clone(),
             pod: reading.pod.clone(),
+            process: reading.process.clone(),
             on_node: reading.on_node,
             ports: reading.ports.iter().map(|port| port.port.clone()).collect(),
         }
@@ -91,7 +96,7 @@ impl LabelSource {
         self.node == *node
             && self.device == reading.device
             && Arc::ptr_eq(&self.facts, &reading.facts)
-            && (&self.pod, self.on_node) == (&reading.pod, reading.on_node)
+            && (&self.pod, &self.process, self.on_node) == (&reading.pod, &reading.process, reading.on_node)
             && self.ports.iter().eq(reading.ports.iter().map(|port| &port.port))
     }
 }
@@ -117,6 +122,20 @@ fn device_info(reading: &DeviceReading, labels: &LabelSet) -> LabelSet {
         .with_some("pf_netdev", facts.pf_link.as_deref())
         .with_some("node_type", device.node_type.map(node_type))
         .with_some("protocol", device.protocol.as_deref())
+        .build()
+}
+
+fn device_owner(reading: &DeviceReading, labels: &LabelSet) -> LabelSet {
+    let (owner, process) = match (&reading.pod, &reading.process) {
+        (Some(_), _) => ("pod", None),
+        (None, Some(process)) => ("process", Some(process)),
+        (None, None) => ("unknown", None),
+    };
+    labels
+        .builder()
+        .with("owner", owner)
+        .with_some("command", process.map(|process| process.command.as_str()))
+        .with_some("cgroup", process.map(|process| process.cgroup.as_str()))
         .build()
 }
 

@@ -41,6 +41,7 @@ impl ReadProgress {
             place: session.place.id,
             on_node: session.place.is_node(),
             pod: session.place.pod.clone(),
+            process: session.place.process.clone(),
             device: assignment.device.clone(),
             facts,
             ports: Vec::new(),

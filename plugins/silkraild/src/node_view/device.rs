@@ -1,6 +1,6 @@
 //! RDMA devices.
 
-use exporter::{DeviceReading, DeviceSnapshot, NodeSnapshot, PortReading, ResourceHolder};
+use exporter::{DeviceReading, DeviceSnapshot, NodeSnapshot, PortReading, ProcessInfo, ResourceHolder};
 use serde::Serialize;
 
 use super::{
@@ -49,6 +49,9 @@ pub(super) struct DeviceView {
     /// The pod in whose network namespace it is, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pod: Option<PodNameView>,
+    /// A process in that namespace, if it does not belong to a pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    process: Option<ProcessInfo>,
     /// The traffic class of all its packets, if the vendor driver sets one.
     #[serde(skip_serializing_if = "Option::is_none")]
     traffic_class: Option<u32>,
@@ -174,6 +177,7 @@ impl DeviceView {
             protocol: reading.device.protocol.clone(),
             netns: reading.netns(),
             pod: reading.pod.as_deref().map(PodNameView::from),
+            process: reading.process.as_deref().cloned(),
             traffic_class: reading.traffic_class,
             objects: ResourceCountsView::of(reading),
             other_holders: OtherHolderView::all(device),

@@ -57,6 +57,7 @@ fn device() -> DeviceReading {
         place: netns::NetNsId::new(1, 2),
         on_node: true,
         pod: None,
+        process: None,
         device: rdma::Device {
             index: 3,
             name: "mlx5_0".into(),

@@ -8,6 +8,7 @@ mod http_answers;
 mod limits;
 mod links;
 mod load;
+mod other_plugins;
 mod psn;
 mod shared;
 mod table;
