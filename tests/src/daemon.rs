@@ -59,7 +59,10 @@ impl Daemon {
     /// # Panics
     /// If it does not log that it serves within a minute.
     pub fn spawn(command: &mut Command) -> Self {
-        command.args(["--listen", "127.0.0.1:0", "--health.listen", "127.0.0.1:0"]);
+        command.args(["--health.listen", "127.0.0.1:0"]);
+        if !command.get_args().any(|argument| argument == "--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
         if !command.get_args().any(|argument| argument == "--node-name") {
             command.args(["--node-name", "lab"]);
         }

@@ -7,6 +7,7 @@ use silkrail_tests::{
     daemon::Daemon,
     kube_pod::KubePod,
     machine::{LabMachine, LabVf},
+    prometheus::Prometheus,
     rxe::RxeProgram,
     scrape::Scrape,
 };
@@ -53,12 +54,16 @@ fn devices_of_pods_and_processes_that_others_attached_are_in_the_metrics() {
     let running = sandbox(&pod, &netns);
     let former = daemon(&machine);
     has_all(&former.scrape(), &devices);
+    let prometheus = Prometheus::scraping(former.address());
+    let is_scraped = || prometheus.query("count(rdma_device_info)").first().map(|sample| sample.value);
+    wait_until("Prometheus has the devices", || is_scraped() == Some(devices.len() as f64));
     let go = GoPod::attach(&machine, &of_pod, &netns, &json!({}));
     // A namespace without a name, as a job of Slurm has it.
     let job = RxeProgram::spawn(Command::new("unshare").args(["--net", "sleep", "600"]));
     wait_until("the job has its namespace", || {
         fs::read_to_string(format!("/proc/{}/comm", job.pid())).is_ok_and(|comm| comm.trim() == "sleep")
     });
+    machine.node.run_ip(&format!("link set {} up", of_process.link));
     move_to(&machine, &of_process, job.pid());
     let labels = [
         ("device", of_pod.rdma.as_str()),
@@ -82,8 +87,24 @@ fn devices_of_pods_and_processes_that_others_attached_are_in_the_metrics() {
         let attributed = scrape.of("rdma_pod_info", &[("pod_uid", UID)]);
         assert_eq!(attributed.len(), 1);
     }
+    // No device is lost while the daemon restarts, and no rule would alert.
+    let address = former.address();
+    drop((former, restarted));
+    let state = machine.node.state_dir();
+    let former = Daemon::start(&["--state-dir", state.to_str().unwrap(), "--listen", &address.to_string()]);
+    let restarted = daemon(&machine);
+    let scrapes = || prometheus.query("count_over_time(up[1m]) - sum_over_time(up[1m]) >= 0").len();
+    wait_until("it is scraped again", || scrapes() > 0 && is_scraped() == Some(devices.len() as f64));
+    wait_until("the rules are evaluated", || {
+        prometheus.get("rules", &[]).to_string().contains("\"health\":\"ok\"")
+    });
+    let alerts = prometheus.query("ALERTS");
+    assert!(alerts.is_empty(), "{alerts:?}");
+    let lost = prometheus.query("max_over_time(rdma_device_info[5m]) unless on (device) rdma_device_info");
+    assert!(lost.is_empty(), "{lost:?}");
     // The devices return, and so does the next pod's.
     drop(job);
+    machine.node.run_ip(&format!("link set {} down", of_process.link));
     wait_until("the device is on the host", || machine.rdma_devices().contains(&of_process.rdma));
     go.del();
     drop(running);
