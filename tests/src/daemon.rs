@@ -11,6 +11,8 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use tempfile::TempDir;
+
 use crate::{
     http::{self, HttpReply},
     scrape::Scrape,
@@ -23,7 +25,12 @@ pub struct Daemon {
     address: SocketAddr,
     health: SocketAddr,
     log: Arc<Mutex<String>>,
+    /// The directory of the file with counters, unless the command names one.
+    _counters: TempDir,
 }
+
+/// The variable with the file in which the daemon keeps counters.
+pub const COUNTERS_FILE: &str = "SILKRAILD_COUNTERS_FILE";
 
 /// Returns the path of the executable: tests are in `target/<profile>/deps`, other programs in `target/<profile>`.
 ///
@@ -66,6 +73,10 @@ impl Daemon {
         if !command.get_args().any(|argument| argument == "--node-name") {
             command.args(["--node-name", "lab"]);
         }
+        let counters = tempfile::tempdir().unwrap();
+        if !command.get_envs().any(|(name, _)| name == COUNTERS_FILE) {
+            command.env(COUNTERS_FILE, counters.path().join("counters.json"));
+        }
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let log = Arc::new(Mutex::new(String::new()));
@@ -83,7 +94,7 @@ impl Daemon {
             assert!(Instant::now() < deadline, "the daemon does not serve: {}", log.lock().unwrap());
             thread::sleep(Duration::from_millis(20));
         };
-        Self { child, address, health, log }
+        Self { child, address, health, log, _counters: counters }
     }
 
     /// Returns the PID of the main process.

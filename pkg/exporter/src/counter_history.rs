@@ -3,6 +3,7 @@
 mod key;
 mod pods;
 mod port;
+mod saved;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,13 +14,16 @@ use crate::{PodInfo, catalogue::Direction, counter_layout::CounterLayout, counte
 
 pub(crate) use key::{AccountKey, PortKey, PortUser};
 pub(crate) use port::unwrap_counter;
+pub(crate) use saved::CounterFile;
 
-use self::{pods::PodAccounts, port::PortHistory};
+use self::{pods::PodAccounts, port::PortHistory, saved::SavedPort};
 
 #[derive(Debug, Default)]
 pub(crate) struct CounterHistory {
     ports: HashMap<PortKey, PortHistory>,
     pods: PodAccounts,
+    /// The offsets of a former daemon, of ports that were not read yet.
+    saved: HashMap<PortKey, SavedPort>,
 }
 
 impl CounterHistory {
@@ -29,11 +33,11 @@ impl CounterHistory {
     }
 
     /// Adds a reading of a port. Its values are replaced by values without wraparound. The increments are attributed to the
-    /// pod if it has been the only user of the port since the last reading.
+    /// pod if it has been the only user of the port since the last reading. `function` identifies the device within a boot.
     pub(crate) fn update_port(
         &mut self,
         port: PortKey,
-        device: &str,
+        (device, function): (&str, &str),
         owner: PortUser,
         counter_values: &mut CounterValues,
     ) {
@@ -42,7 +46,14 @@ impl CounterHistory {
                 let deltas = history.update(counter_values);
                 (history, Some(deltas))
             }
-            None => (PortHistory::new(counter_values), None),
+            None => match self.take_saved(port, function) {
+                Some(saved) => {
+                    let mut history = PortHistory::restored(function, counter_values, &saved);
+                    let deltas = history.update(counter_values);
+                    (history, Some(deltas))
+                }
+                None => (PortHistory::new(function, counter_values), None),
+            },
         };
         let history = self.ports.entry(port).or_insert(history);
         let former = std::mem::replace(&mut history.owner, owner.clone());
@@ -63,6 +74,11 @@ impl CounterHistory {
         if let Some(deltas) = deltas {
             history.add_unattributed(&deltas);
         }
+    }
+
+    /// Returns how often the counters of a port were reset, as far as that is known.
+    pub(crate) fn resets(&self, port: PortKey) -> Option<u64> {
+        self.ports.get(&port).map(|history| history.resets)
     }
 
     /// Adds increments to an account of a pod.

@@ -21,7 +21,7 @@ use crate::{
     collector_health::CollectorHealth,
     collector_set::CollectorTimes,
     counter_files::OpenFileBudget,
-    counter_history::{CounterHistory, PortUser},
+    counter_history::{CounterFile, CounterHistory, PortUser},
     counter_layout::CounterLayouts,
     counter_sets::{self, CounterSets},
     counter_values::CounterValues,
@@ -53,6 +53,7 @@ pub struct Exporter {
     files: OpenFileBudget,
     layouts: CounterLayouts,
     history: CounterHistory,
+    counter_file: Option<CounterFile>,
     context_owners: ContextOwners,
     sampler: Option<Sampler>,
     counter_sets: CounterSets,
@@ -66,6 +67,13 @@ impl Exporter {
     /// Creates an exporter. With [`Collector::Psn`] it starts sampling in the background, in the calling thread's network
     /// namespace. Without an API server the settings should not contain [`Collector::Owners`].
     pub fn new(settings: ExporterOptions, owners: Arc<dyn WorkloadResolver>) -> Self {
+        let mut history = CounterHistory::default();
+        let boot_id = bootid::below(&settings.root).ok();
+        let file = settings.counter_file.clone().zip(boot_id);
+        let mut counter_file = file.map(|(path, boot_id)| CounterFile::new(path, boot_id));
+        if let Some(file) = &mut counter_file {
+            file.restore(&mut history);
+        }
         Self {
             sysfs: Sysfs::at(settings.root.join("sys")),
             processes: Processes::at(&settings.root),
@@ -83,7 +91,8 @@ impl Exporter {
             layouts: CounterLayouts::default(),
             writer: FamilyWriter::default(),
             gids: GidSchedule::default(),
-            history: CounterHistory::default(),
+            history,
+            counter_file,
             context_owners: ContextOwners::default(),
             health: CollectorHealth::default(),
             collections: 0,
@@ -128,6 +137,9 @@ impl Exporter {
         self.discovery.note(&readings);
         let (devices, cgroups) = self.attribute(readings, sampled, &mut errors);
         let ran = if has_rdma { self.settings.collectors } else { CollectorSet::none() };
+        if let Some(file) = &mut self.counter_file {
+            file.save(&self.history);
+        }
         let outcomes = self.health.record(ran, &errors, &spent);
         let mut report = NodeSnapshot {
             has_rdma,
@@ -275,20 +287,21 @@ impl Exporter {
         owner: &PortUser,
         errors: &mut Vec<CollectError>,
     ) -> DeviceSnapshot {
-        let (index, name) = (reading.device.index, &reading.device.name);
+        let (index, name) = (reading.device.index, &*reading.device.name);
+        let device = (name, reading.facts.function.as_deref().unwrap_or(name));
         let mut port_counters = Vec::with_capacity(reading.ports.len());
         for port in &reading.ports {
             let key = (index, port.port.port);
             let mut counter_values =
                 CounterValues::of_port(port, &mut self.layouts, self.history.layout(key));
-            self.history.update_port(key, name, owner.clone(), &mut counter_values);
+            self.history.update_port(key, device, owner.clone(), &mut counter_values);
             errors.extend(counter_values.layout.errors.iter().cloned());
             port_counters.push(counter_values);
         }
         let counter_values = (!reading.counters.is_empty()).then(|| {
             let last = self.history.layout((index, 0));
             let mut counter_values = CounterValues::of_device(&reading.counters, &mut self.layouts, last);
-            self.history.update_port((index, 0), name, None, &mut counter_values);
+            self.history.update_port((index, 0), device, None, &mut counter_values);
             counter_values
         });
         DeviceSnapshot { reading, usage, port_counters, counter_values }

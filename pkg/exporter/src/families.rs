@@ -41,7 +41,7 @@ impl FamilyWriter {
         let devices = report.devices.iter();
         let devices: Vec<_> = devices.filter_map(|d| Some((&d.reading, known(d)?))).collect();
         device::write(&mut families, &devices);
-        port::write(&mut families, &devices);
+        port::write(&mut families, &devices, history);
         counters::write(&mut families, cache, report, history, &node);
         pods::write(&mut families, report, &node);
         addresses::write(&mut families, report, &node);

@@ -375,6 +375,7 @@ async fn the_exporter_shows_owners_and_errors() {
         collectors: CollectorSet::default(),
         devices: DeviceFilter::default(),
         device_timeout: Duration::from_secs(2),
+        counter_file: None,
         kept_files: 0,
         spiderpool: false,
         psn_interval: Duration::from_secs(1),

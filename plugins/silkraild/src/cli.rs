@@ -70,6 +70,14 @@ pub(crate) struct SilkraildCli {
     /// Timeout for reading a device, after which a collection continues without it, in seconds
     #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = seconds)]
     device_timeout: Duration,
+    /// File that keeps the values of 32-bit counters over restarts; without it they seem to be reset by each restart
+    #[arg(
+        long = "counters.file",
+        env = "SILKRAILD_COUNTERS_FILE",
+        default_value = "/run/silkraild/counters.json",
+        value_name = "FILE"
+    )]
+    counter_file: PathBuf,
     /// Whether to get the workloads of pods from the Kubernetes API
     #[arg(long, env = "SILKRAILD_KUBERNETES", default_value = "auto", value_name = "MODE")]
     pub(crate) kubernetes: KubernetesApi,
@@ -174,6 +182,8 @@ impl SilkraildCli {
             psn_interval: self.psn_interval,
             psn_drivers: self.psn_driver.clone(),
             resources: ResourceHealthStore::default(),
+            // A single reading changes nothing on the node.
+            counter_file: (!self.once).then(|| self.counter_file.clone()),
             spiderpool: self.compat.contains(&Compat::Spiderpool),
         })
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::key::PortUser;
+use super::{key::PortUser, saved::SavedPort};
 use crate::{
     catalogue::{CommonMetric, Direction, MetricDescriptor},
     counter_layout::{CommonSum, CounterLayout, SumComposition},
@@ -12,6 +12,8 @@ use crate::{
 /// The counters of one port over time.
 #[derive(Debug)]
 pub(super) struct PortHistory {
+    /// The PCI function of the device, or its name.
+    pub(super) device: String,
     pub(super) layout: Arc<CounterLayout>,
     /// The values of the last reading.
     raw: Vec<u64>,
@@ -30,12 +32,17 @@ pub(super) struct PortHistory {
     pub(super) unattributed: BTreeMap<Direction, u64>,
     /// Whether it has a reading in this collection.
     pub(super) seen: bool,
+    /// How often counters were reset. All counters that a reading finds reset count as one.
+    pub(super) resets: u64,
+    /// The number of changes of an offset.
+    pub(super) changes: u64,
 }
 
 impl PortHistory {
     /// Creates the history of a new port. Its former traffic is not attributed to a pod.
-    pub(super) fn new(counter_values: &CounterValues) -> Self {
+    pub(super) fn new(device: &str, counter_values: &CounterValues) -> Self {
         Self {
+            device: device.to_owned(),
             layout: counter_values.layout.clone(),
             raw: counter_values.values.clone(),
             base: vec![0; counter_values.values.len()],
@@ -46,7 +53,34 @@ impl PortHistory {
             owner: None,
             unattributed: directions(&counter_values.layout).map(|direction| (direction, 0)).collect(),
             seen: true,
+            resets: 0,
+            changes: 0,
         }
+    }
+
+    /// Creates the history of a port that a former daemon has read, as it was then.
+    pub(super) fn restored(device: &str, counter_values: &CounterValues, saved: &SavedPort) -> Self {
+        let mut history = Self { resets: saved.resets, ..Self::new(device, counter_values) };
+        for (at, shown) in counter_values.layout.shown.iter().enumerate() {
+            let name = shown.metric.family.as_deref().filter(|_| shown.metric.wraps);
+            if let Some((raw, base)) = name.and_then(|name| saved.counters.get(name)) {
+                (history.raw[at], history.base[at]) = (*raw, *base);
+            }
+        }
+        history
+    }
+
+    /// Returns raw value and offset of the counters that wrap around, by the name of their family.
+    pub(super) fn wrapping_counters(&self) -> BTreeMap<String, (u64, u64)> {
+        let shown = self
+            .layout
+            .shown
+            .iter()
+            .enumerate()
+            .map(|(at, shown)| (&shown.metric, self.raw[at], self.base[at]));
+        let absent = self.absent.iter().map(|(metric, raw, base)| (metric, *raw, *base));
+        let wrapping = absent.chain(shown).filter(|(metric, ..)| metric.wraps);
+        wrapping.filter_map(|(metric, raw, base)| Some((metric.family.clone()?, (raw, base)))).collect()
     }
 
     /// Replaces the values by values without wraparound, and returns the increments since the last reading.
@@ -54,17 +88,22 @@ impl PortHistory {
         self.seen = true;
         self.set_layout(counter_values);
         let mut deltas = counter_values.empty();
+        let mut is_reset = false;
         let metrics = counter_values.layout.shown.iter().map(|shown| &shown.metric);
         for (at, (metric, value)) in metrics.zip(&mut counter_values.values).enumerate() {
             if metric.is_gauge {
                 continue;
             }
-            let raw = *value;
-            (self.base[at], deltas.values[at]) =
-                unwrap_counter(metric.wraps, self.raw[at], self.base[at], raw);
+            let (raw, base) = (*value, self.base[at]);
+            (self.base[at], deltas.values[at]) = unwrap_counter(metric.wraps, self.raw[at], base, raw);
+            // A wraparound increases the offset.
+            is_reset |= raw < self.raw[at] && self.base[at] == 0;
+            self.changes += u64::from(self.base[at] != base);
             self.raw[at] = raw;
             *value = self.base[at].wrapping_add(raw);
         }
+        self.resets += u64::from(is_reset);
+        self.changes += u64::from(is_reset);
         deltas
     }
 

@@ -7,27 +7,33 @@ use crate::{
     counter_layout::{CounterLayouts, tests::port},
 };
 
-struct HistoryTest {
-    history: CounterHistory,
-    layouts: CounterLayouts,
+pub(super) struct HistoryTest {
+    pub(super) history: CounterHistory,
+    pub(super) layouts: CounterLayouts,
+    pub(super) device: String,
 }
 
 const PORT: PortKey = (7, 1);
 
 impl HistoryTest {
-    fn new() -> Self {
-        Self { history: CounterHistory::default(), layouts: CounterLayouts::default() }
+    pub(super) fn new() -> Self {
+        let device = "0000:af:00.0".to_owned();
+        Self { history: CounterHistory::default(), layouts: CounterLayouts::default(), device }
+    }
+
+    pub(super) fn resets(&self) -> u64 {
+        self.history.resets(PORT).unwrap()
     }
 
     /// Adds a reading of `out_of_sequence` and `port_rcv_data`, and returns the exposed value of the first.
-    fn enter(&mut self, owner: PortUser, sequence: u64, words: u64) -> u64 {
+    pub(super) fn enter(&mut self, owner: PortUser, sequence: u64, words: u64) -> u64 {
         self.enter_with(owner, &[("out_of_sequence", sequence)], words)
     }
 
-    fn enter_with(&mut self, owner: PortUser, hw: &[(&str, u64)], words: u64) -> u64 {
+    pub(super) fn enter_with(&mut self, owner: PortUser, hw: &[(&str, u64)], words: u64) -> u64 {
         let port = port(hw, &[("port_rcv_data", words)], &[]);
         let mut counter_values = CounterValues::of_port(&port, &mut self.layouts, self.history.layout(PORT));
-        self.history.update_port(PORT, "mlx5_0", owner, &mut counter_values);
+        self.history.update_port(PORT, ("mlx5_0", &self.device), owner, &mut counter_values);
         counter_values.values[0]
     }
 
@@ -158,7 +164,7 @@ fn a_counter_continues_after_a_reading_without_it() {
 fn bytes(test: &mut HistoryTest, standard: &[(&str, u64)], link: &[(&str, u64)]) -> Option<u64> {
     let port = port(&[], standard, link);
     let mut counter_values = CounterValues::of_port(&port, &mut test.layouts, test.history.layout(PORT));
-    test.history.update_port(PORT, "mlx5_0", None, &mut counter_values);
+    test.history.update_port(PORT, ("mlx5_0", "mlx5_0"), None, &mut counter_values);
     counter_values.sum(CommonMetric::Bytes(Direction::Receive))
 }
 

@@ -42,6 +42,7 @@ fn exporter(root: &Path) -> Exporter {
         device_timeout: Duration::from_secs(2),
         kept_files: 0,
         spiderpool: false,
+        counter_file: None,
         psn_interval: Duration::from_secs(1),
         psn_drivers: Vec::new(),
         resources: crate::ResourceHealthStore::default(),

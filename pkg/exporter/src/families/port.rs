@@ -4,7 +4,7 @@ use exposition::{Exposition, FamilyId, MetricType};
 use rdma::PortState;
 
 use super::labels::{DeviceLabels, PortLabels};
-use crate::{DeviceReading, PortReading};
+use crate::{DeviceReading, PortReading, counter_history::CounterHistory};
 
 /// Bytes per second of one Mb/s.
 const BYTES_PER_MEGABIT: u64 = 1_000_000 / 8;
@@ -19,15 +19,23 @@ struct PortFamilies {
     megabits: FamilyId,
     gid_entries: FamilyId,
     gid_capacity: FamilyId,
+    resets: FamilyId,
 }
 
-pub(super) fn write(families: &mut Exposition, devices: &[(&DeviceReading, &DeviceLabels)]) {
+pub(super) fn write(
+    families: &mut Exposition,
+    devices: &[(&DeviceReading, &DeviceLabels)],
+    history: &CounterHistory,
+) {
     let places = PortFamilies::of(families);
     for (reading, known) in devices {
         for (port, labels) in reading.ports.iter().zip(&known.ports) {
             families.add(places.info, labels.info.clone(), true);
             state(families, &places, port, labels);
             speed(families, &places, port, labels);
+            if let Some(resets) = history.resets((reading.device.index, port.port.port)) {
+                families.add(places.resets, labels.port.clone(), resets);
+            }
             if let Some(gids) = &port.gids {
                 families.add(places.gid_entries, labels.port.clone(), gids.entries.len() as u64);
                 families.add(places.gid_capacity, labels.port.clone(), gids.capacity as u64);
@@ -38,8 +46,14 @@ pub(super) fn write(families: &mut Exposition, devices: &[(&DeviceReading, &Devi
 
 impl PortFamilies {
     fn of(families: &mut Exposition) -> Self {
+        let resets = families.family_id(
+            "rdma_port_counter_resets_total",
+            MetricType::Counter,
+            "How often the counters of the port fell to 0: its driver was loaded again, or its firmware was reset.",
+        );
         let mut gauge = |name, help| families.family_id(name, MetricType::Gauge, help);
         Self {
+            resets,
             info: gauge("rdma_port_info", "Properties of a port. Always 1."),
             up: gauge("rdma_port_up", "1 if the port is ACTIVE."),
             state: gauge(

@@ -10,6 +10,7 @@ mod links;
 mod load;
 mod other_plugins;
 mod psn;
+mod restart;
 mod shared;
 mod table;
 mod threads;
