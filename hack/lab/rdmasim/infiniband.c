@@ -13,6 +13,7 @@
  *     active                 Y: the port is active
  *     refuse_node_guid       of a PF: the number of following calls that set a VF's node GUID which fail with EPERM
  *     refuse_port_guid       the same for its port GUID
+ *     slow_qp_ms             delay of the query of each queue pair, when queue pairs are listed
  *     grow, counters/, ...   as described in device.c
  */
 #include <linux/debugfs.h>
@@ -36,6 +37,7 @@ struct ib_function {
 	__be64 port_guid;
 	atomic_t next_qpn;
 	bool active;
+	u32 slow_qp_ms;
 	u32 refuse_node_guid, refuse_port_guid;
 	struct ib_vf_state vfs[IB_MAX_VFS];	/* of a PF */
 };
@@ -454,6 +456,13 @@ static int function_mmap(struct ib_ucontext *context, struct vm_area_struct *vma
 	return -EINVAL;
 }
 
+/* Cards answer it with a firmware command. */
+static int function_fill_res_qp(struct sk_buff *msg, struct ib_qp *qp)
+{
+	sim_sleep(&to_function(qp->device)->slow_qp_ms);
+	return 0;
+}
+
 static const struct ib_device_ops function_ops = {
 	.owner = THIS_MODULE,
 	.driver_id = RDMA_DRIVER_UNKNOWN,
@@ -490,6 +499,7 @@ static const struct ib_device_ops function_ops = {
 	.reg_user_mr = function_reg_user_mr,
 	.dereg_mr = function_dereg_mr,
 	.mmap = function_mmap,
+	.fill_res_qp_entry = function_fill_res_qp,
 	.alloc_hw_port_stats = sim_alloc_hw_port_stats,
 	.get_hw_stats = sim_get_hw_stats,
 	.process_mad = sim_process_mad,
@@ -528,6 +538,7 @@ static void function_debugfs(struct ib_function *function)
 
 	sim->dir = debugfs_create_dir(pci_name(sim->pdev), ib_root);
 	debugfs_create_bool("active", 0644, sim->dir, &function->active);
+	debugfs_create_u32("slow_qp_ms", 0644, sim->dir, &function->slow_qp_ms);
 	debugfs_create_u32("refuse_node_guid", 0644, sim->dir, &function->refuse_node_guid);
 	debugfs_create_u32("refuse_port_guid", 0644, sim->dir, &function->refuse_port_guid);
 	sim_counters_debugfs(&sim->counters, sim->dir);
@@ -569,6 +580,7 @@ static void function_remove(struct pci_dev *pdev)
 		pci_disable_sriov(pdev);
 	debugfs_remove_recursive(function->sim.dir);
 	function->sim.counters.slow_stats_ms = 0;
+	function->slow_qp_ms = 0;
 	ib_unregister_device(&function->sim.ib);
 	pci_set_drvdata(pdev, NULL);
 	ib_dealloc_device(&function->sim.ib);

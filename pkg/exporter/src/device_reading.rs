@@ -84,7 +84,9 @@ pub struct DeviceReading {
     /// The number of objects of each type.
     pub resources: Option<ResourceCounts>,
     /// The objects of processes.
-    pub objects: Option<DeviceResources>,
+    pub objects: Option<Arc<DeviceResources>>,
+    /// Counter sets that are bound to queue pairs; `None` if they were not read.
+    pub counter_sets: Option<Vec<CounterSet>>,
 }
 
 /// A reading of one port.
@@ -107,8 +109,7 @@ pub struct PortReading {
 impl DeviceReading {
     /// Returns the counter sets that are bound to its queue pairs, and its objects; `None` if they were not read.
     pub(crate) fn counter_sets(&self) -> Option<(&[CounterSet], &DeviceResources)> {
-        let objects = self.objects.as_ref()?;
-        Some((objects.counter_sets.as_deref()?, objects))
+        Some((self.counter_sets.as_deref()?, self.objects.as_deref()?))
     }
 
     /// Returns the value of the label `netns`: `host` or `pod`.

@@ -3,8 +3,8 @@
 use rdma::{
     Device, Handle,
     resource::{
-        CmId, CompletionQueue, Context, CounterSet, MemoryRegion, ProtectionDomain, QueuePair,
-        ResourceCounts, SharedReceiveQueue,
+        CmId, CompletionQueue, Context, MemoryRegion, ProtectionDomain, QueuePair, ResourceCounts,
+        SharedReceiveQueue,
     },
 };
 
@@ -29,8 +29,6 @@ pub struct DeviceResources {
     pub shared_receive_queues: Vec<SharedReceiveQueue>,
     /// Connection manager IDs.
     pub cm_ids: Vec<CmId>,
-    /// Counter sets that are bound to queue pairs; `None` if they were not read.
-    pub counter_sets: Option<Vec<CounterSet>>,
 }
 
 /// More objects of one type are counted, but not listed: a process can create millions, and each needs about 100 bytes.

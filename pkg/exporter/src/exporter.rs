@@ -27,6 +27,7 @@ use crate::{
     counter_values::CounterValues,
     families::FamilyWriter,
     gid_schedule::GidSchedule,
+    listed_objects::ListedObjects,
     netns_discovery::{NetnsDiscovery, NodeView},
     netns_target::NetnsTarget,
     node_snapshot::{CgroupUsage, DeviceSnapshot},
@@ -48,6 +49,7 @@ pub struct Exporter {
     addresses: PoolUsageReader,
     places: HashMap<NetNsId, Arc<NetnsTarget>>,
     discovery: NetnsDiscovery,
+    listed: ListedObjects,
     readers: HashMap<DeviceKey, DeviceReader>,
     pending: PendingRequests,
     files: OpenFileBudget,
@@ -86,6 +88,7 @@ impl Exporter {
             owners,
             places: HashMap::new(),
             discovery: NetnsDiscovery::default(),
+            listed: ListedObjects::default(),
             readers: HashMap::new(),
             pending: PendingRequests::default(),
             layouts: CounterLayouts::default(),
@@ -135,6 +138,9 @@ impl Exporter {
         spent.add(Collector::Psn, sampled.spent);
         let readings = deduplicate(output.readings);
         self.discovery.note(&readings);
+        let there: HashSet<DeviceKey> =
+            readings.iter().map(|reading| (reading.place, reading.device.index)).collect();
+        self.listed.retain(|device| there.contains(&device));
         let (devices, cgroups) = self.attribute(readings, sampled, &mut errors);
         let ran = if has_rdma { self.settings.collectors } else { CollectorSet::none() };
         if let Some(file) = &mut self.counter_file {
@@ -202,6 +208,7 @@ impl Exporter {
             timeout: self.settings.device_timeout,
             gids,
             files: self.files.clone(),
+            listed: self.listed.clone(),
             workers: thread::available_parallelism().map_or(2, |cpus| cpus.get().clamp(2, 4)),
         };
         work_queue::collect(places, std::mem::take(&mut self.readers), options, self.pending.clone())

@@ -93,6 +93,7 @@ mod tests {
             traffic_class: None,
             resources: None,
             objects: None,
+            counter_sets: None,
         }
     }
 

@@ -35,6 +35,7 @@ mod device_resources;
 mod exporter;
 mod families;
 mod gid_schedule;
+mod listed_objects;
 mod netns_discovery;
 mod netns_sockets;
 mod netns_target;

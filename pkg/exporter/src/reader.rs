@@ -14,7 +14,7 @@ use std::{
 use rdma::{Device, LinkLayer, resource::ResourceCounts};
 
 use crate::{
-    CollectError, Collector, DeviceInfo, DeviceResources, PortReading,
+    CollectError, Collector, DeviceInfo, PortReading,
     collect_error::BoxError,
     counter_files::{CounterFiles, OpenFileBudget},
     counter_sets, device_resources,
@@ -103,7 +103,7 @@ impl DeviceReader {
             self.read_port(session, assignment, at, port, &mut steps);
         }
         self.read_counters(&mut steps);
-        read_objects(session, device, &mut steps);
+        read_objects(session, assignment, &mut steps);
     }
 
     /// Reads the port with index `at` in the reading.
@@ -183,31 +183,48 @@ fn ports(session: &mut NetnsSockets, device: &Device, errors: &mut Vec<CollectEr
 }
 
 /// Reads the numbers of objects, the objects, and the counter sets that are bound to queue pairs.
-fn read_objects(session: &mut NetnsSockets, device: &Device, steps: &mut ReadStages<'_>) {
-    let resources = steps.take(Collector::Resources, |t| resources(session, device, t)).flatten();
-    let Some((resources, objects)) = resources else { return };
-    let ports = objects.as_ref().filter(|_| session.place.is_node()).map(counter_sets::ports_in_use);
-    steps.store(|reading| (reading.resources, reading.objects) = (Some(resources), objects));
-    let Some(ports) = ports else { return };
-    let sets = steps.take(Collector::PidCounters, |t| counter_sets::read(&session.node, device, &ports, t));
-    steps.store(|reading| {
-        if let Some(objects) = &mut reading.objects {
-            objects.counter_sets = sets.flatten();
-        }
+fn read_objects(session: &mut NetnsSockets, task: &DeviceTask, steps: &mut ReadStages<'_>) {
+    let device = &task.device;
+    let counts = steps.take(Collector::Resources, |t| resource_counts(session, device, t)).flatten();
+    let Some(counts) = counts else { return };
+    steps.store(|reading| reading.resources = Some(counts.clone()));
+    let key = (session.place.id, device.index);
+    let is_recent = task.listed.last(key).is_some_and(|(objects, is_recent)| {
+        steps.store(|reading| reading.objects = Some(objects));
+        is_recent
     });
+    if !is_recent {
+        let began = Instant::now();
+        let listed =
+            steps.take(Collector::Resources, |t| device_resources::read(&session.rdma, device, &counts, t));
+        let listed = listed.flatten().map(Arc::new);
+        // Also if the collection no longer waits: the next one has it.
+        if let Some(objects) = &listed {
+            task.listed.add(key, objects.clone(), began);
+        }
+        steps.store(|reading| reading.objects = listed);
+    }
+    if session.place.is_node() {
+        read_counter_sets(session, task, steps);
+    }
 }
 
-/// Reads the numbers of objects, and the objects.
-fn resources(
-    session: &mut NetnsSockets,
+fn read_counter_sets(session: &NetnsSockets, task: &DeviceTask, steps: &mut ReadStages<'_>) {
+    let objects = steps.reading(|reading| reading.objects.clone()).flatten();
+    let Some(ports) = objects.as_deref().map(counter_sets::ports_in_use) else { return };
+    let sets =
+        steps.take(Collector::PidCounters, |t| counter_sets::read(&session.node, &task.device, &ports, t));
+    steps.store(|reading| reading.counter_sets = sets.flatten());
+}
+
+/// Reads the numbers of objects.
+fn resource_counts(
+    session: &NetnsSockets,
     device: &Device,
     errors: &mut Vec<CollectError>,
-) -> Option<(ResourceCounts, Option<DeviceResources>)> {
+) -> Option<ResourceCounts> {
     match session.rdma.resource_counts_of(device) {
-        Ok(counts) => {
-            let objects = device_resources::read(&session.rdma, device, &counts, errors);
-            Some((counts, objects))
-        }
+        Ok(counts) => Some(counts),
         Err(rdma::Error::NoSuchDevice { .. }) => None,
         Err(error) => {
             errors.push(CollectError::new(Collector::Resources, &error));

@@ -19,6 +19,7 @@ use crate::{
     collector_set::CollectorTimes,
     counter_files::OpenFileBudget,
     gid_schedule::GidPlan,
+    listed_objects::{HUNG_AFTER, LIST_TIMEOUT, ListedObjects},
     netns_sockets::NetnsSockets,
     netns_target::NetnsTarget,
     reader::{DeviceReader, DeviceTask, ReadProgress},
@@ -60,6 +61,8 @@ pub(crate) struct CollectionOptions {
     pub(crate) gids: GidPlan,
     /// The budget of files that can be kept open.
     pub(crate) files: OpenFileBudget,
+    /// The objects of devices that were listed last.
+    pub(crate) listed: ListedObjects,
     /// The number of workers.
     pub(crate) workers: usize,
 }
@@ -92,6 +95,19 @@ struct RunningTask {
     device: Option<(u32, String)>,
     /// The progress, after the device's files are open.
     progress: Option<Arc<Mutex<ReadProgress>>>,
+}
+
+impl RunningTask {
+    /// Returns the time when the collection no longer waits for it.
+    fn deadline(&self, timeout: Duration) -> Instant {
+        let limit = self.since + timeout;
+        let Some(progress) = &self.progress else { return limit };
+        let progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+        match progress.stage {
+            Collector::Resources => limit.min(progress.stage_began + LIST_TIMEOUT),
+            _ => limit,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -169,11 +185,11 @@ impl WorkQueue {
                 thread::spawn(move || queue.run_worker());
                 workers += 1;
             }
-            let oldest = state.running.values().map(|running| running.since).min();
-            let wait = oldest.map_or(self.options.timeout, |since| {
-                (since + self.options.timeout).saturating_duration_since(Instant::now())
-            });
-            let wait = wait.max(Duration::from_millis(1));
+            let deadline = state.running.values().map(|running| running.deadline(self.options.timeout)).min();
+            let wait =
+                deadline.map_or(self.options.timeout, |at| at.saturating_duration_since(Instant::now()));
+            // A task may begin to list objects meanwhile, for which there is less time.
+            let wait = wait.clamp(Duration::from_millis(1), LIST_TIMEOUT);
             state = self.done.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
         }
         let mut output = std::mem::take(&mut state.output);
@@ -184,7 +200,8 @@ impl WorkQueue {
 
     /// Abandons tasks that timed out: takes their values, and records their blocked stage. Returns their number.
     fn abandon_overdue(&self, state: &mut WorkQueueState) -> usize {
-        let is_overdue = |running: &RunningTask| running.since.elapsed() >= self.options.timeout;
+        let now = Instant::now();
+        let is_overdue = |running: &RunningTask| running.deadline(self.options.timeout) <= now;
         let overdue: Vec<u64> =
             state.running.iter().filter(|(_, running)| is_overdue(running)).map(|(id, _)| *id).collect();
         for id in &overdue {
@@ -209,7 +226,10 @@ impl WorkQueue {
             None => format!("the devices of {place}"),
         };
         let device = running.device.as_ref().map(|(index, _)| *index);
-        output.errors.push(CollectError::timed_out(stage, &of, self.options.timeout));
+        // A long list is no failure: the former one is used meanwhile.
+        if stage != Collector::Resources {
+            output.errors.push(CollectError::timed_out(stage, &of, self.options.timeout));
+        }
         let request = PendingRequest { place, device, stage, since };
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         pending.insert((self.options.number, id), request);
@@ -324,7 +344,7 @@ impl WorkQueue {
             }
             // After a rename, files that were opened under the old name can belong to another device.
             let kept = state.kept.remove(&key).filter(|kept| kept.name == device.name);
-            let assignment = DeviceTask { device, stages, gids_before };
+            let assignment = DeviceTask { device, stages, gids_before, listed: self.options.listed.clone() };
             state.tasks.push_back((place.clone(), CollectionTask::Read(Box::new(assignment), kept)));
         }
     }
@@ -340,8 +360,10 @@ impl WorkQueue {
         for request in pending.values().filter(|q| (q.place, q.device) == (place, Some(device))) {
             let stage = request.stage;
             stages = stages.without(stage);
-            let of = format!("{stage} of RDMA device {name}");
-            errors.push(CollectError::still_timed_out(stage, &of, request.since.elapsed()));
+            let (of, since) = (format!("{stage} of RDMA device {name}"), request.since.elapsed());
+            if stage != Collector::Resources || since > HUNG_AFTER {
+                errors.push(CollectError::still_timed_out(stage, &of, since));
+            }
         }
         stages
     }

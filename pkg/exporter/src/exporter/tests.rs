@@ -69,7 +69,6 @@ fn reading(counter_sets: Option<Vec<CounterSet>>) -> DeviceReading {
         queue_pairs: vec![pair],
         protection_domains: vec![domain],
         contexts: vec![Context { number: 2, owner: Maker::Process(THREAD) }],
-        counter_sets,
         ..DeviceResources::default()
     };
     let device = Device {
@@ -94,7 +93,8 @@ fn reading(counter_sets: Option<Vec<CounterSet>>) -> DeviceReading {
         counters: RawCounters::default(),
         traffic_class: None,
         resources: None,
-        objects: Some(objects),
+        objects: Some(Arc::new(objects)),
+        counter_sets,
     }
 }
 
@@ -191,7 +191,8 @@ fn a_pod_is_not_the_sole_user_if_the_kernel_has_connections() {
     };
     let mut reading = reading(None);
     let pairs = |reading: &mut DeviceReading, kind| {
-        let pairs = &mut reading.objects.as_mut().unwrap().queue_pairs;
+        let objects = Arc::make_mut(reading.objects.as_mut().unwrap());
+        let pairs = &mut objects.queue_pairs;
         pairs.push(QueuePair { number: 1, kind, owner: Maker::Kernel("nvme".into()), ..pairs[0].clone() });
     };
     pairs(&mut reading, QpType::Gsi);

@@ -9,7 +9,7 @@ use rdma::Device;
 
 use crate::{
     CollectError, Collector, CollectorSet, DeviceReading, RawCounters, collector_set::CollectorTimes,
-    device_info::DeviceInfo, netns_sockets::NetnsSockets,
+    device_info::DeviceInfo, listed_objects::ListedObjects, netns_sockets::NetnsSockets,
 };
 
 /// The progress of reading a device. After a timeout the collection takes the values that were read so far.
@@ -17,6 +17,8 @@ use crate::{
 pub(crate) struct ReadProgress {
     /// The current stage.
     pub(crate) stage: Collector,
+    /// The beginning of the current stage.
+    pub(crate) stage_began: Instant,
     /// The values that were read so far; `None` after the collection has taken them.
     pub(crate) reading: Option<DeviceReading>,
     /// The values that could not be read.
@@ -31,6 +33,8 @@ pub(crate) struct DeviceTask {
     pub(crate) device: Device,
     /// The stages to run.
     pub(crate) stages: CollectorSet,
+    /// The objects that were listed last.
+    pub(crate) listed: ListedObjects,
     /// GID tables that were read before this time are read again.
     pub(crate) gids_before: Instant,
 }
@@ -49,9 +53,11 @@ impl ReadProgress {
             traffic_class: None,
             resources: None,
             objects: None,
+            counter_sets: None,
         };
         Self {
             stage: Collector::Devices,
+            stage_began: Instant::now(),
             reading: Some(reading),
             errors: Vec::new(),
             spent: CollectorTimes::default(),
@@ -75,8 +81,11 @@ impl ReadStages<'_> {
         if !self.stages.has(stage) {
             return None;
         }
-        self.lock().stage = stage;
         let (mut errors, began) = (Vec::new(), Instant::now());
+        {
+            let mut progress = self.lock();
+            (progress.stage, progress.stage_began) = (stage, began);
+        }
         let result = work(&mut errors);
         let mut progress = self.lock();
         progress.spent.add(stage, began.elapsed());
@@ -89,6 +98,11 @@ impl ReadStages<'_> {
         if let Some(reading) = &mut self.lock().reading {
             into(reading);
         }
+    }
+
+    /// Returns a part of the reading; `None` if the collection has taken it.
+    pub(super) fn reading<T>(&self, of: impl FnOnce(&DeviceReading) -> T) -> Option<T> {
+        self.lock().reading.as_ref().map(of)
     }
 
     fn lock(&self) -> MutexGuard<'_, ReadProgress> {

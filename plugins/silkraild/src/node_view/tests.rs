@@ -75,6 +75,7 @@ fn device() -> DeviceReading {
         traffic_class: Some(106),
         resources: Some(rdma::resource::ResourceCounts { qp: Some(4), ..Default::default() }),
         objects: None,
+        counter_sets: None,
     }
 }
 

@@ -10,6 +10,7 @@ mod links;
 mod load;
 mod other_plugins;
 mod psn;
+mod queue_pairs;
 mod restart;
 mod shared;
 mod table;

@@ -1,0 +1,47 @@
+//! Queue pairs: on some cards, each that is listed costs a firmware command.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use silkrail_tests::{daemon::Daemon, infiniband::InfinibandMachine, kube_pod::KubePod};
+use testkit::wait_until;
+
+use super::shared::{open, wait_for_context};
+
+const UID: &str = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
+
+#[test]
+fn a_long_list_of_queue_pairs_delays_no_scrape_and_is_not_hung_firmware() {
+    let lab = InfinibandMachine::shared();
+    let vf = lab.vf(0);
+    let pod = KubePod::new("train", "job-0", UID);
+    let _program = open(&pod, &vf.rdma);
+    wait_for_context(&lab.machine, &vf.rdma, 1);
+    let count = fs::read_dir("/sys/class/infiniband").unwrap().count();
+    let state = lab.machine.node.state_dir();
+    let daemon = Daemon::start(&["--state-dir", state.to_str().unwrap()]);
+    let device = [("device", vf.rdma.as_str())];
+    let contexts = [("device", vf.rdma.as_str()), ("resource", "ctx")];
+    let of_pod = |scrape: &silkrail_tests::scrape::Scrape| scrape.of("rdma_pod_resources", &contexts).len();
+    assert_eq!(of_pod(&daemon.scrape()), 1);
+    let slow = lab.machine.simulate(&vf.pci, "slow_qp_ms", "1500");
+    for round in 0..3 {
+        let began = Instant::now();
+        let scrape = daemon.scrape();
+        let took = began.elapsed();
+        assert!(took < Duration::from_millis(1400), "round {round}: {took:?}");
+        assert!(
+            scrape.of("rdma_scrape_errors_total", &[("reason", "timeout")]).is_empty(),
+            "{}",
+            daemon.log()
+        );
+        assert_eq!(scrape.of("rdma_device_info", &device).len(), 1);
+        assert_eq!(scrape.of("rdma_device_info", &[]).len(), count);
+        // The former list, then the new one.
+        assert_eq!(of_pod(&scrape), 1, "round {round}");
+    }
+    drop(slow);
+    wait_until("the list is read again", || of_pod(&daemon.scrape()) == 1);
+}
