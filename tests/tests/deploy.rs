@@ -61,6 +61,7 @@ fn the_files_that_a_kustomization_names_exist() {
         ("silkraild-tls", "Component", "v1alpha1"),
         ("silkraild-owners", "Component", "v1alpha1"),
         ("silkraild-token-review", "Component", "v1alpha1"),
+        ("silkrail-doctor", "Component", "v1alpha1"),
         ("silkrail-gc", "Component", "v1alpha1"),
         ("silkraild-device-plugin", "Component", "v1alpha1"),
     ];
@@ -204,6 +205,20 @@ fn unit(file: &str, key: &str) -> String {
     let text = conf::text(file);
     let mut values = text.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
     values.next().unwrap_or_else(|| panic!("{file}: no {key}")).to_owned()
+}
+
+#[test]
+fn the_doctor_has_the_capabilities_of_its_unit_and_changes_nothing_but_the_state() {
+    let pod = conf::object("silkrail-doctor/daemonset.yaml", "DaemonSet")["spec"]["template"]["spec"].clone();
+    let container = pod["containers"][0].clone();
+    let of_unit = unit("node/silkrail-doctor.service", "CapabilityBoundingSet");
+    let mut expected: Vec<&str> = of_unit.split(' ').map(|name| name.strip_prefix("CAP_").unwrap()).collect();
+    expected.insert(1, "SYS_CHROOT");
+    assert_eq!(container["securityContext"]["capabilities"], json!({"drop": ["ALL"], "add": expected}));
+    assert_eq!((&pod["hostPID"], &pod["hostNetwork"]), (&json!(true), &json!(true)));
+    let writable = array(&container["volumeMounts"]).iter().filter(|mount| mount["readOnly"] != true);
+    let writable: Vec<_> = writable.map(|mount| mount["mountPath"].as_str().unwrap()).collect();
+    assert_eq!(writable, ["/host/run/silkrail"]);
 }
 
 #[test]

@@ -14,6 +14,16 @@ pub enum Severity {
     Info,
 }
 
+impl std::fmt::Display for Severity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Info => "info",
+        })
+    }
+}
+
 /// A kind of finding. Scripts select findings by its name, so names are stable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FindingId {

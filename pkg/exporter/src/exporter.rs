@@ -2,11 +2,13 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    path::PathBuf,
     sync::Arc,
     thread,
     time::{Instant, SystemTime},
 };
 
+use doctor_record::DoctorRecord;
 use gc_record::GcRecord;
 use kubepods::{PodCgroup, Processes};
 use netns::{NetNs, NetNsId};
@@ -110,11 +112,12 @@ impl Exporter {
         let mut errors = Vec::new();
         let mut spent = CollectorTimes::default();
         let former = self.pods.entries.clone();
-        let (mut addresses, mut gc) = (Vec::new(), None);
+        let (mut addresses, mut gc, mut doctor) = (Vec::new(), None, None);
         if self.settings.collectors.has(Collector::Pods) {
             addresses = timed(&mut spent, Collector::Pods, || {
                 self.pods.read(&mut errors);
                 gc = self.gc_record(&mut errors);
+                doctor = self.doctor_record(&mut errors);
                 self.addresses.read(&mut errors)
             });
         }
@@ -154,6 +157,7 @@ impl Exporter {
             entries: self.pods.entries.clone(),
             addresses,
             gc,
+            doctor,
             resources: self.settings.resources.get(),
             outcomes,
             errors,
@@ -169,11 +173,22 @@ impl Exporter {
     }
 
     fn gc_record(&self, errors: &mut Vec<CollectError>) -> Option<GcRecord> {
-        let below = self.settings.state_dir.strip_prefix("/").unwrap_or(&self.settings.state_dir);
-        GcRecord::read(&self.settings.root.join(below)).unwrap_or_else(|error| {
+        GcRecord::read(&self.state_dir()).unwrap_or_else(|error| {
             errors.push(CollectError::new(Collector::Pods, &error));
             None
         })
+    }
+
+    fn doctor_record(&self, errors: &mut Vec<CollectError>) -> Option<DoctorRecord> {
+        DoctorRecord::read(&self.state_dir()).unwrap_or_else(|error| {
+            errors.push(CollectError::new(Collector::Pods, &error));
+            None
+        })
+    }
+
+    fn state_dir(&self) -> PathBuf {
+        let below = self.settings.state_dir.strip_prefix("/").unwrap_or(&self.settings.state_dir);
+        self.settings.root.join(below)
     }
 
     fn read_mode(&self, errors: &mut Vec<CollectError>) -> Option<NetnsMode> {

@@ -4,6 +4,7 @@ mod addresses;
 mod counters;
 mod device;
 mod device_plugin;
+mod doctor;
 mod family_cache;
 mod family_type;
 mod gc;
@@ -46,6 +47,7 @@ impl FamilyWriter {
         pods::write(&mut families, report, &node);
         addresses::write(&mut families, report, &node);
         gc::write(&mut families, report, &node);
+        doctor::write(&mut families, report, &node);
         device_plugin::write(&mut families, report, &node);
         cache.template.reserve_like(&families);
         if spiderpool {

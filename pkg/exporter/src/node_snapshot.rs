@@ -8,6 +8,7 @@ use std::{
     time::SystemTime,
 };
 
+use doctor_record::DoctorRecord;
 use exposition::Exposition;
 use gc_record::GcRecord;
 use kubepods::RdmaUsage;
@@ -44,6 +45,8 @@ pub struct NodeSnapshot {
     pub addresses: Vec<ipam::PoolUsage>,
     /// The runs of `silkrail gc`; `None` if there was none since the boot.
     pub gc: Option<GcRecord>,
+    /// The findings of `silkrail doctor --record`; `None` if there was none since the boot.
+    pub doctor: Option<DoctorRecord>,
     /// The devices that silkraild offers to the kubelet.
     pub resources: Vec<ResourceHealth>,
     /// The status of each collector that ran.
@@ -158,6 +161,7 @@ impl NodeSnapshot {
             entries: Arc::default(),
             addresses: Vec::new(),
             gc: None,
+            doctor: None,
             resources: Vec::new(),
             pods: BTreeMap::new(),
             traffic: Vec::new(),

@@ -2,20 +2,23 @@
 //!
 //! The crate `doctor` collects and judges the facts. This module contains the arguments and the output.
 
+mod log;
 mod other_commands;
 
 use std::{
     io::Write,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use ::doctor::{DoctorOptions, DoctorReport, Finding, NodeFacts, Severity, SeverityCounts, bundle};
+use doctor_record::{DoctorRecord, RecordedFinding};
 use silkrail_cni::PLUGINS;
 use state::StateDir;
 
 use crate::{
     exit::{CommandError, CommandExit},
-    json,
+    json, periodic, resource_files,
 };
 
 /// Report problems of this node, and how to fix them
@@ -48,6 +51,16 @@ pub(crate) struct DoctorArgs {
     /// Also examine the NetworkAttachmentDefinitions of a file, or of the standard input with `-`
     #[arg(long, value_name = "FILE")]
     networks: Option<PathBuf>,
+    /// Also record the findings in the state directory, for the metrics of silkraild
+    #[arg(long)]
+    record: bool,
+    /// Record again and again, with this many seconds between examinations, as in conf/silkrail-doctor; logs what begins and ends
+    #[arg(long, value_name = "SECONDS", requires = "record", conflicts_with_all = ["json", "list", "bundle", "only"])]
+    #[arg(value_parser = clap::value_parser!(u64).range(10..))]
+    every: Option<u64>,
+    /// Examine the node whose root directory is mounted here, in a container with its PID and network namespaces
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["bundle", "networks"])]
+    chroot: Option<PathBuf>,
     /// Also write everything that was examined to an archive for a support ticket: FILE.tar, FILE.tar.gz or FILE.tgz
     ///
     /// MAC and IP addresses, GUIDs and host names are replaced by pseudonyms. The archive contains names of pods and
@@ -88,7 +101,31 @@ impl DoctorArgs {
         if self.list {
             return list(self.json, out);
         }
-        let doctor_options = DoctorOptions {
+        if let Some(directory) = &self.chroot {
+            let failed =
+                |errno: nix::Error| CommandError::Chroot { path: directory.clone(), source: errno.into() };
+            nix::unistd::chroot(directory).and_then(|()| nix::unistd::chdir("/")).map_err(failed)?;
+        }
+        match self.every {
+            Some(seconds) => {
+                periodic::repeat(Duration::from_secs(seconds), || self.examine_and_log(root, out))
+            }
+            None => self.examine_once(root, out),
+        }
+    }
+
+    /// Examines the node, records the findings, and logs those that began or ended.
+    fn examine_and_log(&self, root: &Path, out: &mut dyn Write) -> Result<(), CommandError> {
+        let facts = NodeFacts::read(&self.options(root)?);
+        let report = ::doctor::examine(&facts);
+        let state_dir = resource_files::below(root, &self.state_dir);
+        let former = DoctorRecord::read(&state_dir).ok().flatten().unwrap_or_default();
+        let record = DoctorRecord::update(&state_dir, recorded(&report))?;
+        Ok(log::run(&former, &record, out)?)
+    }
+
+    fn options(&self, root: &Path) -> Result<DoctorOptions, CommandError> {
+        Ok(DoctorOptions {
             root: root.to_owned(),
             state_dir: self.state_dir.clone(),
             cni_bin: self.cni_bin.clone(),
@@ -98,9 +135,16 @@ impl DoctorArgs {
             leftovers: other_commands::stale_resources(root, &self.state_dir),
             wanted: other_commands::desired_state(root, &self.state_dir),
             resources: other_commands::resources(root, &self.state_dir),
-        };
+        })
+    }
+
+    fn examine_once(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
+        let doctor_options = self.options(root)?;
         let facts = NodeFacts::read(&doctor_options);
         let mut report = ::doctor::examine(&facts);
+        if self.record {
+            DoctorRecord::update(&resource_files::below(root, &self.state_dir), recorded(&report))?;
+        }
         if let Some(path) = &self.bundle {
             let options = bundle::BundleOptions { redact: !self.no_redact, force: self.force };
             let written = bundle::write(path, options, &doctor_options, &facts, &report)?;
@@ -119,6 +163,18 @@ impl DoctorArgs {
         }
         Ok(if report.counts.error > 0 { CommandExit::Found } else { CommandExit::Done })
     }
+}
+
+/// Returns the findings as they are recorded.
+fn recorded(report: &DoctorReport) -> Vec<RecordedFinding> {
+    let findings = report.findings.iter().map(|finding| RecordedFinding {
+        id: finding.id.to_owned(),
+        severity: finding.severity.to_string(),
+        object: finding.object.clone(),
+        summary: finding.summary.clone(),
+        since: 0,
+    });
+    findings.collect()
 }
 
 fn list(as_json: bool, out: &mut dyn Write) -> Result<CommandExit, CommandError> {

@@ -69,6 +69,10 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     Gc(#[from] ::gc::Error),
     #[error(transparent)]
+    DoctorRecord(#[from] doctor_record::DoctorRecordError),
+    #[error("cannot change the root directory to {}: {source}", path.display())]
+    Chroot { path: PathBuf, source: io::Error },
+    #[error(transparent)]
     Bundle(#[from] ::doctor::bundle::Error),
     #[error("{}: {source}", path.display())]
     NodeFile { path: PathBuf, source: provision::InvalidNodeFile },
@@ -180,6 +184,8 @@ impl CommandError {
             | Self::Devices(_)
             | Self::CannotJudge(_)
             | Self::Gc(_)
+            | Self::DoctorRecord(_)
+            | Self::Chroot { .. }
             | Self::Bundle(_)
             | Self::NoNodeFile { .. }
             | Self::Input { .. }

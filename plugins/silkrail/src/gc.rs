@@ -1,6 +1,6 @@
 //! `silkrail gc`: reverts attachments whose pods are gone.
 
-mod periodic;
+mod log;
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use state::StateDir;
 
 use crate::{
     exit::{CommandError, CommandExit},
-    json, state_dir_warning, table,
+    json, periodic, state_dir_warning, table,
 };
 
 /// Revert attachments whose pods are gone: addresses, VFs, RDMA devices, masters
@@ -68,7 +68,9 @@ Exit status:
 impl GcArgs {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         if let Some(seconds) = self.every {
-            return periodic::repeat(Duration::from_secs(seconds), out, || self.findings(root));
+            return periodic::repeat(Duration::from_secs(seconds), || {
+                Ok(log::run(&self.findings(root)?, out)?)
+            });
         }
         let findings = self.findings(root)?;
         if self.json {

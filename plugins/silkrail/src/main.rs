@@ -17,6 +17,7 @@ mod ipam;
 mod json;
 mod man;
 mod mode;
+mod periodic;
 mod pods;
 mod recover;
 mod render;

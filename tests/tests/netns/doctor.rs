@@ -513,3 +513,44 @@ fn the_directories_are_those_of_the_runtimes_configuration() {
     write_text(config, "[plugins\n");
     assert!(found("").contains(&format!("runtime-config-invalid {config}")));
 }
+
+#[test]
+fn findings_are_recorded_with_their_beginning_and_shown_by_silkraild() {
+    let node = DoctorNode::new();
+    let state = node.rail.node.state_dir();
+    let examine = || {
+        node.report(&["--record"]);
+        let text = fs::read_to_string(state.join("doctor.json")).unwrap();
+        serde_json::from_str::<Value>(&text).unwrap()
+    };
+    let file = format!("{NETWORKS}/20-rail.conflist");
+    write(&file, &network(&[macvlan(&json!({"master": "rail9"}))]));
+    let find = |record: &Value| {
+        let all = record["findings"].as_array().unwrap().clone();
+        all.into_iter().find(|finding| finding["id"] == "network-unusable")
+    };
+    let first = find(&examine()).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    assert_eq!(find(&examine()).unwrap()["since"], first["since"]);
+    let metrics = || {
+        let state = state.to_str().unwrap();
+        let output = silkrail_tests::daemon::run(&[
+            "--once",
+            "--node-name",
+            "n",
+            "--kubernetes",
+            "off",
+            "--state-dir",
+            state,
+        ]);
+        silkrail_tests::scrape::Scrape::parse(std::str::from_utf8(&output.stdout).unwrap())
+    };
+    let labels = [("id", "network-unusable"), ("severity", "error")];
+    assert_eq!(metrics().of("silkrail_finding", &labels).len(), 1);
+    let start = metrics().value("silkrail_finding_start_timestamp_seconds", &labels).to_owned();
+    assert_eq!(start, first["since"].to_string());
+    fs::remove_file(&file).unwrap();
+    let record = examine();
+    assert_eq!((find(&record), &record["ended"][0]["id"]), (None, &json!("network-unusable")));
+    assert!(metrics().of("silkrail_finding", &labels).is_empty());
+}

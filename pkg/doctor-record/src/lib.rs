@@ -1,0 +1,185 @@
+//! The findings of the last `silkrail doctor --record`, when each of them began, and those that ended, for metrics.
+//!
+//! The file is below the state directory, which a reboot empties: a finding that outlives a reboot begins anew.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    collections::VecDeque,
+    path::Path,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use serde::{Deserialize, Serialize};
+
+/// The file, below the state directory.
+const FILE: &str = "doctor.json";
+/// Mode of the file: findings contain no secrets.
+const MODE: u32 = 0o644;
+/// Mode of the state directory.
+const DIRECTORY_MODE: u32 = 0o755;
+/// More findings are counted, and not recorded: each is a series of Prometheus.
+const MAX_FINDINGS: usize = 256;
+/// The number of findings that ended which are kept.
+const MAX_ENDED: usize = 256;
+
+/// The result of the last examination.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DoctorRecord {
+    /// The end of the examination, in seconds since 1970.
+    pub time: u64,
+    /// The findings, errors first.
+    pub findings: Vec<RecordedFinding>,
+    /// The number of findings that are not recorded because there are too many.
+    pub omitted: usize,
+    /// Findings that ended, the latest first.
+    pub ended: VecDeque<EndedFinding>,
+}
+
+/// A finding. It is the same as a former one if kind and object are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordedFinding {
+    /// The kind of finding: `link-down`.
+    pub id: String,
+    /// `error`, `warning` or `info`.
+    pub severity: String,
+    /// The affected object: a device, a PCI address, a file.
+    pub object: String,
+    /// The problem, in one sentence.
+    pub summary: String,
+    /// When an examination found it first, in seconds since 1970.
+    pub since: u64,
+}
+
+/// A finding that an examination did not find any more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndedFinding {
+    /// The finding as it was.
+    #[serde(flatten)]
+    pub finding: RecordedFinding,
+    /// When an examination did not find it any more, in seconds since 1970.
+    pub until: u64,
+}
+
+/// The record cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum DoctorRecordError {
+    /// The file cannot be accessed.
+    #[error(transparent)]
+    File(#[from] statefile::Error),
+    /// The file has other contents.
+    #[error("{FILE}: {0}; delete the file")]
+    Malformed(#[from] serde_json::Error),
+}
+
+impl DoctorRecord {
+    /// Reads the record below a state directory; `None` before the first examination.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is malformed.
+    pub fn read(state_dir: &Path) -> Result<Option<Self>, DoctorRecordError> {
+        let content = statefile::read(&state_dir.join(FILE))?;
+        Ok(content.map(|content| serde_json::from_slice(&content)).transpose()?)
+    }
+
+    /// Records the findings of an examination that has just ended. A malformed record is replaced. Returns the record.
+    ///
+    /// # Errors
+    /// If the file cannot be read or written.
+    pub fn update(state_dir: &Path, findings: Vec<RecordedFinding>) -> Result<Self, DoctorRecordError> {
+        let former = match Self::read(state_dir) {
+            Ok(record) => record.unwrap_or_default(),
+            Err(DoctorRecordError::Malformed(_)) => Self::default(),
+            Err(error) => return Err(error),
+        };
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let record = former.followed_by(findings, time);
+        statefile::make_dir(state_dir, DIRECTORY_MODE)?;
+        statefile::replace(&state_dir.join(FILE), MODE, &serde_json::to_vec(&record)?)?;
+        Ok(record)
+    }
+
+    fn followed_by(self, mut findings: Vec<RecordedFinding>, time: u64) -> Self {
+        let omitted = findings.len().saturating_sub(MAX_FINDINGS);
+        findings.truncate(MAX_FINDINGS);
+        for finding in &mut findings {
+            let former = self.findings.iter().find(|former| former.is_same(finding));
+            finding.since = former.map_or(time, |former| former.since);
+        }
+        let mut ended = self.ended;
+        for former in self.findings {
+            if !findings.iter().any(|finding| finding.is_same(&former)) {
+                ended.push_front(EndedFinding { finding: former, until: time });
+            }
+        }
+        ended.truncate(MAX_ENDED);
+        Self { time, findings, omitted, ended }
+    }
+}
+
+impl RecordedFinding {
+    fn is_same(&self, other: &Self) -> bool {
+        (&self.id, &self.object) == (&other.id, &other.object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn finding(id: &str, object: &str) -> RecordedFinding {
+        RecordedFinding {
+            id: id.into(),
+            severity: "error".into(),
+            object: object.into(),
+            summary: "s".into(),
+            since: 0,
+        }
+    }
+
+    #[test]
+    fn a_finding_keeps_its_beginning_and_an_ended_one_is_history() {
+        let first = DoctorRecord::default()
+            .followed_by(vec![finding("link-down", "eth0"), finding("link-down", "eth1")], 100);
+        let second =
+            first.followed_by(vec![finding("link-down", "eth1"), finding("mtu-differs", "eth1")], 200);
+        let since: Vec<_> =
+            second.findings.iter().map(|finding| (finding.id.as_str(), finding.since)).collect();
+        assert_eq!(since, [("link-down", 100), ("mtu-differs", 200)]);
+        let third = second.followed_by(Vec::new(), 300);
+        let ended: Vec<_> = third
+            .ended
+            .iter()
+            .map(|ended| (ended.finding.object.as_str(), ended.finding.since, ended.until))
+            .collect();
+        assert_eq!(ended, [("eth1", 200, 300), ("eth1", 100, 300), ("eth0", 100, 200)]);
+        let again = third.followed_by(vec![finding("link-down", "eth0")], 400);
+        assert_eq!(again.findings[0].since, 400);
+    }
+
+    #[test]
+    fn the_number_of_findings_is_limited() {
+        let many = (0..1000).map(|number| finding("link-down", &number.to_string())).collect();
+        let record = DoctorRecord::default().followed_by(many, 1);
+        assert_eq!((record.findings.len(), record.omitted), (256, 744));
+        assert_eq!(record.followed_by(Vec::new(), 2).ended.len(), 256);
+    }
+
+    #[test]
+    fn the_record_is_read_as_it_was_written_and_a_malformed_one_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state");
+        assert_eq!(DoctorRecord::read(&state).unwrap(), None);
+        let written = DoctorRecord::update(&state, vec![finding("link-down", "eth0")]).unwrap();
+        assert_eq!(DoctorRecord::read(&state).unwrap(), Some(written));
+        fs::write(state.join(FILE), "{").unwrap();
+        assert!(matches!(DoctorRecord::read(&state), Err(DoctorRecordError::Malformed(_))));
+        DoctorRecord::update(&state, Vec::new()).unwrap();
+        assert_eq!(DoctorRecord::read(&state).unwrap().unwrap().findings, []);
+    }
+}
