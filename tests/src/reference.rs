@@ -61,7 +61,7 @@ impl MetricsReference {
         Self {
             rows: page
                 .lines()
-                .filter(|line| line.starts_with("| `rdma_"))
+                .filter(|line| line.starts_with("| `rdma_") || line.starts_with("| `silkrail_"))
                 .map(ReferenceMetric::parse)
                 .collect(),
         }

@@ -1,6 +1,6 @@
 //! The findings of the last `silkrail doctor --record`, when each of them began, and those that ended, for metrics.
 //!
-//! The file is below the state directory, which a reboot empties: a finding that outlives a reboot begins anew.
+//! The file is below the state directory, which a reboot empties: after it, each finding has a new beginning.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,7 @@
 //! Forward error correction (FEC).
 
+use std::fmt::{self, Display};
+
 use identifiers::LinkName;
 use serde::Serialize;
 
@@ -57,6 +59,18 @@ pub enum FecMode {
     Llrs,
     /// A mode of a newer kernel, by the number of its bit in the link modes.
     Other(u32),
+}
+
+impl Display for FecMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("off"),
+            Self::Rs => f.write_str("RS"),
+            Self::BaseR => f.write_str("BaseR"),
+            Self::Llrs => f.write_str("LLRS"),
+            Self::Other(bit) => write!(f, "link mode {bit}"),
+        }
+    }
 }
 
 /// The counters of a link's FEC; `None` if the driver does not report them. Some begin with the card's reset, some with the

@@ -1,5 +1,7 @@
 //! Whether a link is up, and why it is down.
 
+use std::fmt::{self, Display};
+
 use identifiers::LinkName;
 use serde::Serialize;
 
@@ -145,6 +147,27 @@ impl LinkExtState {
         let place = usize::from(number).checked_sub(1);
         let meaning = place.and_then(|place| self.substates().get(place)).copied();
         ExtendedSubstate { number, meaning }
+    }
+}
+
+impl Display for LinkExtState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Autoneg => "autonegotiation failed",
+            Self::LinkTrainingFailure => "link training failed",
+            Self::LinkLogicalMismatch => "the two sides differ in coding or FEC",
+            Self::BadSignalIntegrity => "bad signal",
+            Self::NoCable => "no cable",
+            Self::CableIssue => "faulty or unsupported cable",
+            Self::EepromIssue => "the EEPROM of the module cannot be read",
+            Self::CalibrationFailure => "the calibration failed",
+            Self::PowerBudgetExceeded => "the module needs more power than the port may give",
+            Self::Overheat => "the module is too hot",
+            Self::Module => "the module is not ready or has a fault",
+            Self::OtpSpeedViolation => "the card is not licensed for this speed",
+            Self::BmcRequestDown => "requested by the BMC",
+            Self::Other(number) => return write!(f, "cause {number} (ETHTOOL_LINK_EXT_STATE)"),
+        })
     }
 }
 

@@ -17,6 +17,8 @@ pub enum Collector {
     Counters,
     /// Speed and statistics of a port's link, through ethtool.
     Ethtool,
+    /// Link modes, FEC, pause and module of a port's link, through ethtool netlink, and the card's slot.
+    Physical,
     /// GID tables.
     Gids,
     /// Queue pairs, memory regions and other objects, and their owners.
@@ -61,13 +63,14 @@ pub struct UnknownCollector(pub String);
 
 impl Collector {
     /// All collectors.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Mode,
         Self::Devices,
         Self::Ports,
         Self::HwCounters,
         Self::Counters,
         Self::Ethtool,
+        Self::Physical,
         Self::Gids,
         Self::Resources,
         Self::Pods,
@@ -86,6 +89,7 @@ impl Collector {
             Self::HwCounters => "hw_counters",
             Self::Counters => "counters",
             Self::Ethtool => "ethtool",
+            Self::Physical => "physical",
             Self::Gids => "gids",
             Self::Resources => "resources",
             Self::Pods => "pods",
@@ -175,6 +179,6 @@ mod tests {
         assert!(default.has(Collector::Resources) && !default.has(Collector::Psn));
         assert!(default.with(Collector::Psn).has(Collector::Psn));
         assert!(!default.without(Collector::Gids).has(Collector::Gids));
-        assert_eq!(default.iter().count(), 11);
+        assert_eq!(default.iter().count(), 12);
     }
 }

@@ -10,7 +10,7 @@ use rdma::{
 use serde::Serialize;
 use sysfs::GidTable;
 
-use crate::{DeviceInfo, ProcessInfo, device_resources::DeviceResources};
+use crate::{DeviceInfo, PhysicalState, ProcessInfo, device_resources::DeviceResources};
 
 /// A pod: namespace, name and UID.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -104,6 +104,8 @@ pub struct PortReading {
     pub speed: Option<u32>,
     /// The last reading of its GID table.
     pub gids: Option<Arc<GidTable>>,
+    /// The physical state of its link and slot; `None` for a VF.
+    pub physical: Option<Arc<PhysicalState>>,
 }
 
 impl DeviceReading {
@@ -162,6 +164,7 @@ impl PortReading {
             link_statistics: RawCounters::default(),
             speed: None,
             gids: None,
+            physical: None,
         }
     }
 }

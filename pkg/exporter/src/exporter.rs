@@ -5,7 +5,7 @@ use std::{
     path::PathBuf,
     sync::Arc,
     thread,
-    time::{Instant, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use doctor_record::DoctorRecord;
@@ -29,15 +29,17 @@ use crate::{
     counter_values::CounterValues,
     families::FamilyWriter,
     gid_schedule::GidSchedule,
-    listed_objects::ListedObjects,
     netns_discovery::{NetnsDiscovery, NodeView},
     netns_target::NetnsTarget,
     node_snapshot::{CgroupUsage, DeviceSnapshot},
+    physical_state,
     pods::PodDirectory,
     psn::{self, Sampler},
     reader::DeviceReader,
     resource_usage::{ContextOwners, DeviceUsage, HolderResolver},
-    work_queue::{self, CollectionOptions, CollectionOutput, DeviceKey, PendingRequests},
+    work_queue::{
+        self, CollectionOptions, CollectionOutput, DeviceKey, ListedObjects, PendingRequests, PhysicalStates,
+    },
 };
 
 /// Collects the metrics of a node repeatedly.
@@ -52,6 +54,7 @@ pub struct Exporter {
     places: HashMap<NetNsId, Arc<NetnsTarget>>,
     discovery: NetnsDiscovery,
     listed: ListedObjects,
+    physical: PhysicalStates,
     readers: HashMap<DeviceKey, DeviceReader>,
     pending: PendingRequests,
     files: OpenFileBudget,
@@ -90,7 +93,8 @@ impl Exporter {
             owners,
             places: HashMap::new(),
             discovery: NetnsDiscovery::default(),
-            listed: ListedObjects::default(),
+            listed: ListedObjects::new(Duration::ZERO),
+            physical: PhysicalStates::new(physical_state::MIN_AGE),
             readers: HashMap::new(),
             pending: PendingRequests::default(),
             layouts: CounterLayouts::default(),
@@ -143,7 +147,8 @@ impl Exporter {
         self.discovery.note(&readings);
         let there: HashSet<DeviceKey> =
             readings.iter().map(|reading| (reading.place, reading.device.index)).collect();
-        self.listed.retain(|device| there.contains(&device));
+        self.listed.retain(|device| there.contains(device));
+        self.physical.retain(|(index, _)| there.iter().any(|(_, device)| device == index));
         let (devices, cgroups) = self.attribute(readings, sampled, &mut errors);
         let ran = if has_rdma { self.settings.collectors } else { CollectorSet::none() };
         if let Some(file) = &mut self.counter_file {
@@ -224,6 +229,7 @@ impl Exporter {
             gids,
             files: self.files.clone(),
             listed: self.listed.clone(),
+            physical: self.physical.clone(),
             workers: thread::available_parallelism().map_or(2, |cpus| cpus.get().clamp(2, 4)),
         };
         work_queue::collect(places, std::mem::take(&mut self.readers), options, self.pending.clone())

@@ -10,6 +10,7 @@ mod family_type;
 mod gc;
 mod health;
 mod labels;
+mod physical;
 mod pod_labels;
 mod pods;
 mod port;
@@ -43,6 +44,7 @@ impl FamilyWriter {
         let devices: Vec<_> = devices.filter_map(|d| Some((&d.reading, known(d)?))).collect();
         device::write(&mut families, &devices);
         port::write(&mut families, &devices, history);
+        physical::write(&mut families, &devices);
         counters::write(&mut families, cache, report, history, &node);
         pods::write(&mut families, report, &node);
         addresses::write(&mut families, report, &node);

@@ -27,7 +27,7 @@ pub struct ExporterOptions {
     pub psn_interval: Duration,
     /// Additional drivers whose packet sequence numbers are used.
     pub psn_drivers: Vec<String>,
-    /// The file that keeps the offsets of 32-bit counters over restarts; `None` to start anew.
+    /// The file that keeps the offsets of 32-bit counters over restarts; `None` to start at 0 again.
     pub counter_file: Option<PathBuf>,
     /// The health of the devices that the daemon offers to the kubelet.
     pub resources: ResourceHealthStore,

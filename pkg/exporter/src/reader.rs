@@ -14,7 +14,7 @@ use std::{
 use rdma::{Device, LinkLayer, resource::ResourceCounts};
 
 use crate::{
-    CollectError, Collector, DeviceInfo, PortReading,
+    CollectError, Collector, DeviceInfo, PhysicalState, PortReading,
     collect_error::BoxError,
     counter_files::{CounterFiles, OpenFileBudget},
     counter_sets, device_resources,
@@ -143,6 +143,39 @@ impl DeviceReader {
             kept.gids(&self.view, &device.name, number, assignment.gids_before, t)
         });
         steps.store(|reading| reading.ports[at].gids = gids.flatten());
+        if session.place.is_node() && !self.facts.is_vf {
+            self.read_physical_state(session, assignment, at, port, steps);
+        }
+    }
+
+    /// Reads the physical state of a port with index `at` in the reading, unless the last one is recent.
+    fn read_physical_state(
+        &self,
+        session: &NetnsSockets,
+        task: &DeviceTask,
+        at: usize,
+        port: &rdma::Port,
+        steps: &mut ReadStages<'_>,
+    ) {
+        if !task.stages.has(Collector::Physical) {
+            return;
+        }
+        let key = (task.device.index, port.port);
+        let is_recent = task.physical.last(&key).is_some_and(|(state, is_recent)| {
+            steps.store(|reading| reading.ports[at].physical = Some(state));
+            is_recent
+        });
+        if is_recent {
+            return;
+        }
+        let began = Instant::now();
+        let link = port.link_name.as_deref().and_then(|link| link.parse().ok());
+        let function = self.facts.function.as_deref();
+        let state = steps
+            .take(Collector::Physical, |t| PhysicalState::read(&session.node, link.as_ref(), function, t));
+        let Some(state) = state.map(Arc::new) else { return };
+        task.physical.add(key, state.clone(), began);
+        steps.store(|reading| reading.ports[at].physical = Some(state));
     }
 
     /// Reads the counters and the traffic class of the device as a whole.
@@ -189,7 +222,7 @@ fn read_objects(session: &mut NetnsSockets, task: &DeviceTask, steps: &mut ReadS
     let Some(counts) = counts else { return };
     steps.store(|reading| reading.resources = Some(counts.clone()));
     let key = (session.place.id, device.index);
-    let is_recent = task.listed.last(key).is_some_and(|(objects, is_recent)| {
+    let is_recent = task.listed.last(&key).is_some_and(|(objects, is_recent)| {
         steps.store(|reading| reading.objects = Some(objects));
         is_recent
     });

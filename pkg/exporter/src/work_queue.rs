@@ -15,11 +15,11 @@ use netns::{NetNs, NetNsId};
 use sysfs::Sysfs;
 
 use crate::{
-    CollectError, Collector, DeviceReading,
+    CollectError, Collector, DeviceReading, DeviceResources, PhysicalState,
     collector_set::CollectorTimes,
+    costly_readings::{COSTLY_TIMEOUT, CostlyReadings, HUNG_AFTER},
     counter_files::OpenFileBudget,
     gid_schedule::GidPlan,
-    listed_objects::{HUNG_AFTER, LIST_TIMEOUT, ListedObjects},
     netns_sockets::NetnsSockets,
     netns_target::NetnsTarget,
     reader::{DeviceReader, DeviceTask, ReadProgress},
@@ -28,6 +28,17 @@ use crate::{
 /// Network namespace and device index. The index does not change when a device is moved or renamed, but open files belong to
 /// the sysfs of one namespace.
 pub(crate) type DeviceKey = (NetNsId, u32);
+
+/// The objects of devices that were listed last.
+pub(crate) type ListedObjects = CostlyReadings<DeviceKey, DeviceResources>;
+
+/// The physical states of ports of the host that were read last, by device index and port.
+pub(crate) type PhysicalStates = CostlyReadings<(u32, u32), PhysicalState>;
+
+/// Whether the last reading of a stage is used while a new one takes long.
+fn is_costly(stage: Collector) -> bool {
+    matches!(stage, Collector::Resources | Collector::Physical)
+}
 
 /// Operations that timed out and have not returned, by collection number and task ID.
 pub(crate) type PendingRequests = Arc<Mutex<HashMap<(u64, u64), PendingRequest>>>;
@@ -63,6 +74,8 @@ pub(crate) struct CollectionOptions {
     pub(crate) files: OpenFileBudget,
     /// The objects of devices that were listed last.
     pub(crate) listed: ListedObjects,
+    /// The physical states of ports that were read last.
+    pub(crate) physical: PhysicalStates,
     /// The number of workers.
     pub(crate) workers: usize,
 }
@@ -104,7 +117,7 @@ impl RunningTask {
         let Some(progress) = &self.progress else { return limit };
         let progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
         match progress.stage {
-            Collector::Resources => limit.min(progress.stage_began + LIST_TIMEOUT),
+            stage if is_costly(stage) => limit.min(progress.stage_began + COSTLY_TIMEOUT),
             _ => limit,
         }
     }
@@ -188,8 +201,8 @@ impl WorkQueue {
             let deadline = state.running.values().map(|running| running.deadline(self.options.timeout)).min();
             let wait =
                 deadline.map_or(self.options.timeout, |at| at.saturating_duration_since(Instant::now()));
-            // A task may begin to list objects meanwhile, for which there is less time.
-            let wait = wait.clamp(Duration::from_millis(1), LIST_TIMEOUT);
+            // A task may begin a costly reading meanwhile, for which there is less time.
+            let wait = wait.clamp(Duration::from_millis(1), COSTLY_TIMEOUT);
             state = self.done.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
         }
         let mut output = std::mem::take(&mut state.output);
@@ -226,8 +239,8 @@ impl WorkQueue {
             None => format!("the devices of {place}"),
         };
         let device = running.device.as_ref().map(|(index, _)| *index);
-        // A long list is no failure: the former one is used meanwhile.
-        if stage != Collector::Resources {
+        // A costly reading is no failure: the former one is used meanwhile.
+        if !is_costly(stage) {
             output.errors.push(CollectError::timed_out(stage, &of, self.options.timeout));
         }
         let request = PendingRequest { place, device, stage, since };
@@ -344,7 +357,13 @@ impl WorkQueue {
             }
             // After a rename, files that were opened under the old name can belong to another device.
             let kept = state.kept.remove(&key).filter(|kept| kept.name == device.name);
-            let assignment = DeviceTask { device, stages, gids_before, listed: self.options.listed.clone() };
+            let assignment = DeviceTask {
+                device,
+                stages,
+                gids_before,
+                listed: self.options.listed.clone(),
+                physical: self.options.physical.clone(),
+            };
             state.tasks.push_back((place.clone(), CollectionTask::Read(Box::new(assignment), kept)));
         }
     }
@@ -361,7 +380,7 @@ impl WorkQueue {
             let stage = request.stage;
             stages = stages.without(stage);
             let (of, since) = (format!("{stage} of RDMA device {name}"), request.since.elapsed());
-            if stage != Collector::Resources || since > HUNG_AFTER {
+            if !is_costly(stage) || since > HUNG_AFTER {
                 errors.push(CollectError::still_timed_out(stage, &of, since));
             }
         }

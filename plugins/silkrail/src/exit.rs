@@ -86,6 +86,8 @@ pub(crate) enum CommandError {
     NothingToRender,
     #[error("there is no PF {wanted:?}: {}", pfs(there))]
     NoPf { wanted: String, there: Vec<String> },
+    #[error("there is no link {0} in the network namespace of the node; ip link lists them")]
+    NoLink(identifiers::LinkName),
     #[error(transparent)]
     Inventory(#[from] inventory::Error),
     #[error("{}: {source}", path.display())]
@@ -205,6 +207,7 @@ impl CommandError {
             | Self::Loopback(..)
             | Self::Addresses(_)
             | Self::Journals(_)
+            | Self::NoLink(_)
             | Self::Output(_) => CommandExit::Failed,
         }
     }

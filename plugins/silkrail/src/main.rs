@@ -15,6 +15,7 @@ mod gc;
 mod install;
 mod ipam;
 mod json;
+mod links;
 mod man;
 mod mode;
 mod periodic;
@@ -60,6 +61,7 @@ enum Command {
     Apply(apply::ApplyArgs),
     Pods(pods::PodsArgs),
     Devices(devices::DevicesArgs),
+    Links(links::LinksArgs),
     #[command(subcommand)]
     Ipam(ipam::IpamCommand),
     Gc(gc::GcArgs),
@@ -100,6 +102,7 @@ fn run(cli: &SilkrailCli, out: &mut dyn Write) -> Result<CommandExit, CommandErr
         Command::Apply(args) => args.run(&cli.root, out),
         Command::Pods(args) => args.run(&cli.root, out),
         Command::Devices(args) => args.run(&cli.root, out),
+        Command::Links(args) => args.run(&cli.root, out),
         Command::Ipam(command) => command.run(&cli.root, out),
         Command::Gc(args) => args.run(&cli.root, out),
         Command::Doctor(args) => args.run(&cli.root, out),

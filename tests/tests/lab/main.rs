@@ -33,6 +33,7 @@ mod ipoib;
 mod ipvlan;
 mod isolation;
 mod kernel_requests;
+mod link_settings;
 mod metrics;
 mod multus;
 mod names;

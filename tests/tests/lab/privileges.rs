@@ -90,6 +90,9 @@ fn read_only_commands_need_no_privileges() {
     let (code, printed) = unprivileged(&["mode", "get"]);
     assert_eq!(code, Some(0), "{printed}");
     assert!(printed.contains("exclusive"), "{printed}");
+    let (code, printed) = unprivileged(&["links"]);
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(printed.contains("eth0"), "{printed}");
     let (code, _) = unprivileged(&["mode", "set", "shared"]);
     assert_ne!(code, Some(0));
     // `rdma system show` has no JSON form.

@@ -20,7 +20,7 @@ pub(crate) fn selectors(expression: &str) -> Vec<Selector> {
             let (matchers, after) = inside.split_once('}').expect("a selector ends");
             found.push(Selector { name: name.to_owned(), labels: labels(matchers) });
             rest = after;
-        } else if name.starts_with("rdma_") || name.contains(':') {
+        } else if name.starts_with("rdma_") || name.starts_with("silkrail_") || name.contains(':') {
             found.push(Selector { name: name.to_owned(), labels: Vec::new() });
         }
     }

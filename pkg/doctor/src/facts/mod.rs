@@ -10,6 +10,7 @@ pub(crate) mod kernel;
 pub(crate) mod kernel_limits;
 pub(crate) mod kubelet;
 pub(crate) mod limits;
+pub(crate) mod link_settings;
 pub(crate) mod links;
 pub(crate) mod mode;
 pub(crate) mod netlink;
@@ -42,6 +43,7 @@ pub struct NodeFacts {
     pub(crate) gpus: Vec<functions::Gpu>,
     pub(crate) devices: Vec<devices::DeviceFacts>,
     pub(crate) links: Vec<links::LinkFacts>,
+    pub(crate) link_settings: Vec<::link_settings::LinkSettings>,
     pub(crate) nodes: nodes::DeviceNodes,
     pub(crate) limits: Vec<limits::MemlockLimit>,
     pub(crate) kernel_limits: Vec<kernel_limits::KernelLimit>,
@@ -69,6 +71,7 @@ impl NodeFacts {
         let kernel = kernel::KernelFacts::read(&tree);
         let links = links::read(&tree, &netlink);
         let (functions, gpus) = functions::read(&tree);
+        let devices = devices::read(&tree, &functions, &netlink);
         let leftovers = options.leftovers.clone().unwrap_or_else(|why| {
             tree.note_unexamined("stale resources", why);
             Vec::new()
@@ -94,7 +97,8 @@ impl NodeFacts {
         );
         Self {
             mode: mode::ModeFacts::read(&tree, &kernel, netlink.mode.take()),
-            devices: devices::read(&tree, &functions, &netlink),
+            link_settings: link_settings::read(&tree, &look, &devices, &functions),
+            devices,
             nodes: nodes::DeviceNodes::read(&tree),
             limits: limits::read(&tree),
             kernel_limits: kernel_limits::read(&tree),

@@ -9,7 +9,7 @@ use crate::{
 
 const NOT_READABLE: FindingId = FindingId::new(
     "lossless-not-readable",
-    "The driver does not show PFC, ECN and DSCP of RoCE ports in sysfs",
+    "The driver shows PFC, ECN and DSCP of RoCE ports neither in sysfs nor over DCB netlink",
 );
 const ECN_OFF: FindingId =
     FindingId::new("ecn-off", "ECN is disabled on every priority of an active RoCE port");
@@ -28,15 +28,21 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         .flat_map(|device| device.ports.iter().filter(|port| port.is_active() && device.is_roce(port)))
         .filter_map(|port| Some((port, facts.link(port.link.as_deref()?)?)))
         .collect();
+    let has_dcb = |link: &LinkFacts| {
+        facts.link_settings.iter().any(|settings| settings.link == link.name && settings.dcb.is_some())
+    };
     let (shown, hidden): (Vec<_>, Vec<_>) = ports.into_iter().partition(|(port, link)| {
-        link.lossless.ecn_receiver.is_some() || link.lossless.trust.is_some() || port.traffic_class.is_some()
+        has_dcb(link)
+            || link.lossless.ecn_receiver.is_some()
+            || link.lossless.trust.is_some()
+            || port.traffic_class.is_some()
     });
     if !hidden.is_empty() {
         let links: Vec<&str> = hidden.iter().map(|(_, link)| link.name.as_str()).collect();
-        let finding = NOT_READABLE
-            .info(links.join(", "), "PFC, ECN and DSCP cannot be read from sysfs and were not checked");
+        let finding =
+            NOT_READABLE.info(links.join(", "), "PFC, ECN and DSCP cannot be read and were not checked");
         found.push(finding.because(
-            "only a vendor's driver (MLNX_OFED) shows them; check: dcb pfc show, mlnx_qos -i, and the switch",
+            "the driver has neither DCB netlink nor a vendor's files in sysfs; check: mlnx_qos -i, and the switch",
         ));
     }
     for (_, link) in &shown {
@@ -53,20 +59,37 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
             );
         }
     }
-    found.extend(differs(&shown));
+    for ports in same_cards(facts, shown) {
+        found.extend(differs(facts, &ports));
+    }
+}
+
+/// Returns the ports of each model of card and speed: others have another purpose, such as storage.
+fn same_cards<'f>(
+    facts: &'f NodeFacts,
+    ports: Vec<(&'f PortFacts, &'f LinkFacts)>,
+) -> Vec<Vec<(&'f PortFacts, &'f LinkFacts)>> {
+    let mut by_card: BTreeMap<(Option<&str>, Option<i64>), Vec<_>> = BTreeMap::new();
+    for (port, link) in ports {
+        let function = facts.functions.iter().find(|function| function.links.contains(&link.name));
+        let card = (function.map(|function| function.model.as_str()), link.speed.get().copied());
+        by_card.entry(card).or_default().push((port, link));
+    }
+    by_card.into_values().collect()
 }
 
 /// Reports different settings: all rails of one fabric must have the same.
-fn differs(ports: &[(&PortFacts, &LinkFacts)]) -> Option<Finding> {
+fn differs(facts: &NodeFacts, ports: &[(&PortFacts, &LinkFacts)]) -> Option<Finding> {
     let mut settings: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (port, link) in ports {
         let lossless = &link.lossless;
         let class = port.traffic_class.map_or("none".to_owned(), |class| class.to_string());
         let text = format!(
-            "ECN {:?}/{:?}, trust {}, traffic class {class}",
+            "ECN {:?}/{:?}, trust {}, traffic class {class}{}",
             lossless.ecn_receiver.as_deref().unwrap_or_default(),
             lossless.ecn_sender.as_deref().unwrap_or_default(),
             lossless.trust.as_deref().unwrap_or("?"),
+            dcb_text(facts, &link.name),
         );
         settings.entry(text).or_default().push(&link.name);
     }
@@ -78,6 +101,17 @@ fn differs(ports: &[(&PortFacts, &LinkFacts)]) -> Option<Finding> {
         .warning(names.join(", "), "the RoCE ports of this node have different congestion control settings");
     let evidence = settings.iter().map(|(text, links)| format!("{}: {text}", links.join(", ")));
     Some(finding.because_all(evidence).fix("configure the same settings for all rails, at boot"))
+}
+
+/// Describes the DCB settings that all rails must have; empty if the driver has none.
+fn dcb_text(facts: &NodeFacts, link: &str) -> String {
+    let settings = facts.link_settings.iter().find(|settings| settings.link == link);
+    let Some(dcb) = settings.and_then(|settings| settings.dcb.as_ref()) else { return String::new() };
+    let pfc = dcb.pfc.as_ref().map(|pfc| pfc.enabled.as_slice()).unwrap_or_default();
+    let mut apps: Vec<_> = dcb.apps.iter().map(ToString::to_string).collect();
+    apps.sort_unstable();
+    let trust = if dcb.trusts_dscp() { "DSCP" } else { "VLAN tag" };
+    format!(", PFC {pfc:?}, priority by {trust}, applications [{}]", apps.join(" "))
 }
 
 #[cfg(test)]

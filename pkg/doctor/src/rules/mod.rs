@@ -9,6 +9,7 @@ mod iommu;
 mod kernel_limits;
 mod kubelet;
 mod leftovers;
+mod link_settings;
 mod lossless;
 mod masters;
 mod memlock;
@@ -40,10 +41,11 @@ struct RuleGroup {
     rule: fn(&NodeFacts, &mut Vec<Finding>),
 }
 
-const SUBJECTS: [RuleGroup; 29] = [
+const SUBJECTS: [RuleGroup; 30] = [
     RuleGroup { ids: modules::IDS, rule: modules::examine },
     RuleGroup { ids: mode::IDS, rule: mode::examine },
     RuleGroup { ids: ports::IDS, rule: ports::examine },
+    RuleGroup { ids: link_settings::IDS, rule: link_settings::examine },
     RuleGroup { ids: gids::IDS, rule: gids::examine },
     RuleGroup { ids: mtu::IDS, rule: mtu::examine },
     RuleGroup { ids: vfs::IDS, rule: vfs::examine },

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn another_boot_another_device_and_a_damaged_file_start_anew() {
+    fn another_boot_another_device_and_a_damaged_file_start_at_0() {
         let dir = tempfile::tempdir().unwrap();
         let mut test = HistoryTest::new();
         test.enter(None, 4_294_967_290, 0);

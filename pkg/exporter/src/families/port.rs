@@ -47,7 +47,7 @@ pub(super) fn write(
 impl PortFamilies {
     fn of(families: &mut Exposition) -> Self {
         let resets = families.family_id(
-            "rdma_port_counter_resets_total",
+            "rdma_port_statistics_resets_total",
             MetricType::Counter,
             "How often the counters of the port fell to 0: its driver was loaded again, or its firmware was reset.",
         );

@@ -8,8 +8,11 @@ use std::{
 use rdma::Device;
 
 use crate::{
-    CollectError, Collector, CollectorSet, DeviceReading, RawCounters, collector_set::CollectorTimes,
-    device_info::DeviceInfo, listed_objects::ListedObjects, netns_sockets::NetnsSockets,
+    CollectError, Collector, CollectorSet, DeviceReading, RawCounters,
+    collector_set::CollectorTimes,
+    device_info::DeviceInfo,
+    netns_sockets::NetnsSockets,
+    work_queue::{ListedObjects, PhysicalStates},
 };
 
 /// The progress of reading a device. After a timeout the collection takes the values that were read so far.
@@ -35,6 +38,8 @@ pub(crate) struct DeviceTask {
     pub(crate) stages: CollectorSet,
     /// The objects that were listed last.
     pub(crate) listed: ListedObjects,
+    /// The physical states that were read last.
+    pub(crate) physical: PhysicalStates,
     /// GID tables that were read before this time are read again.
     pub(crate) gids_before: Instant,
 }

@@ -35,6 +35,7 @@ fn port() -> PortReading {
         hw_counters: counters([("out_of_sequence", 7), ("np_cnp_sent", 2)]),
         counters: counters([("port_rcv_data", 250)]),
         link_statistics: counters([("rx_prio3_pause", 9), ("rx_prio3_pause_duration", 1_500_000)]),
+        physical: Default::default(),
         speed: Some(100_000),
         gids: Some(Arc::new(sysfs::GidTable {
             capacity: 255,

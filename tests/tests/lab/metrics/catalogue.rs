@@ -13,13 +13,34 @@ use silkrail_tests::{
     rxe::Rxe,
     scrape::Scrape,
 };
+use testkit::wait_until;
 
-use super::shared::{enable_rdma_cgroups, pingpong};
+use super::{
+    other_plugins::job_with,
+    shared::{enable_rdma_cgroups, pingpong},
+};
 
 const UID: &str = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
 
 /// Metrics of mlx5 that the simulated device does not have; `pkg/exporter/src/catalogue` lists them.
-const NOT_SIMULATED: [&str; 12] = [
+const NOT_SIMULATED: [&str; 28] = [
+    // The machine's network card has no FEC and no module, and counts less than others.
+    "rdma_module_bias_amperes",
+    "rdma_module_info",
+    "rdma_module_receive_power_limit_watts",
+    "rdma_module_receive_power_watts",
+    "rdma_module_supply_volts",
+    "rdma_module_temperature_celsius",
+    "rdma_module_temperature_limit_celsius",
+    "rdma_module_transmit_power_watts",
+    "rdma_port_fcs_errors_total",
+    "rdma_port_fec_corrected_bits_total",
+    "rdma_port_fec_corrected_blocks_total",
+    "rdma_port_fec_info",
+    "rdma_port_fec_uncorrectable_blocks_total",
+    "rdma_port_link_down_events_total",
+    "rdma_port_pause_frames_total",
+    "rdma_port_symbol_errors_total",
     "rdma_pod_req_rnr_retries_exceeded_total",
     "rdma_pod_req_transport_retries_exceeded_total",
     "rdma_req_rnr_retries_exceeded_total",
@@ -80,8 +101,18 @@ fn exclusive() -> String {
     let chain = Chain::new(&machine, &vf, &netns, json!({})).args(&pod.cni_args());
     chain.add();
     let _refuse = machine.simulate(&machine.vf("eth0", 1).pci, "port_counters_refuse", "Y");
-    silkrail(&format!("gc --yes --state-dir {}", machine.node.state_dir().display())).ended(0);
-    exposition(&machine)
+    let state_dir = machine.node.state_dir().display().to_string();
+    silkrail(&format!("gc --yes --state-dir {state_dir}")).ended(0);
+    // The machine has no plugin in /opt/cni/bin.
+    let recorded = silkrail(&format!("doctor --record --state-dir {state_dir}"));
+    assert!(recorded.stdout.contains("[cni-missing]"), "{recorded:?}");
+    // A process outside of Kubernetes with a device.
+    let of_process = machine.vf("eth1", 1);
+    let job = job_with(&machine, &of_process);
+    let text = exposition(&machine);
+    drop(job);
+    wait_until("the device is on the host", || machine.rdma_devices().contains(&of_process.rdma));
+    text
 }
 
 /// Returns the exposition with a pod that uses a device of the node, its own address and the `rdma` cgroup controller.

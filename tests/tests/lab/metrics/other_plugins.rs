@@ -26,12 +26,17 @@ fn sandbox(pod: &KubePod, netns: &TestPod) -> RxeProgram {
     pod.run("nsenter", &[&format!("--net={}", netns.path().display()), "sleep", "600"])
 }
 
-/// Moves a VF's RDMA device into the namespace of a process, and removes the name of the namespace.
-fn move_to(machine: &LabMachine, vf: &LabVf, pid: u32) {
+/// A process with a VF's RDMA device in a namespace without a name, as a job of Slurm has it.
+pub(super) fn job_with(machine: &LabMachine, vf: &LabVf) -> RxeProgram {
+    let job = RxeProgram::spawn(Command::new("unshare").args(["--net", "sleep", "600"]));
+    wait_until("the job has its namespace", || {
+        fs::read_to_string(format!("/proc/{}/comm", job.pid())).is_ok_and(|comm| comm.trim() == "sleep")
+    });
     fs::create_dir_all("/run/netns").unwrap();
-    symlink(format!("/proc/{pid}/ns/net"), "/run/netns/moving").unwrap();
+    symlink(format!("/proc/{}/ns/net", job.pid()), "/run/netns/moving").unwrap();
     machine.node.run("rdma", &["dev", "set", &vf.rdma, "netns", "moving"]);
     fs::remove_file("/run/netns/moving").unwrap();
+    job
 }
 
 /// Every device of the machine has its series, each once.
@@ -58,13 +63,8 @@ fn devices_of_pods_and_processes_that_others_attached_are_in_the_metrics() {
     let is_scraped = || prometheus.query("count(rdma_device_info)").first().map(|sample| sample.value);
     wait_until("Prometheus has the devices", || is_scraped() == Some(devices.len() as f64));
     let go = GoPod::attach(&machine, &of_pod, &netns, &json!({}));
-    // A namespace without a name, as a job of Slurm has it.
-    let job = RxeProgram::spawn(Command::new("unshare").args(["--net", "sleep", "600"]));
-    wait_until("the job has its namespace", || {
-        fs::read_to_string(format!("/proc/{}/comm", job.pid())).is_ok_and(|comm| comm.trim() == "sleep")
-    });
     machine.node.run_ip(&format!("link set {} up", of_process.link));
-    move_to(&machine, &of_process, job.pid());
+    let job = job_with(&machine, &of_process);
     let labels = [
         ("device", of_pod.rdma.as_str()),
         ("owner", "pod"),
@@ -119,11 +119,7 @@ fn devices_of_pods_and_processes_that_others_attached_are_in_the_metrics() {
 fn a_device_whose_namespace_cannot_be_found_is_counted_and_explained() {
     let machine = LabMachine::exclusive();
     let vf = machine.vf("eth0", 2);
-    let job = RxeProgram::spawn(Command::new("unshare").args(["--net", "sleep", "600"]));
-    wait_until("the job has its namespace", || {
-        fs::read_to_string(format!("/proc/{}/comm", job.pid())).is_ok_and(|comm| comm.trim() == "sleep")
-    });
-    move_to(&machine, &vf, job.pid());
+    let _job = job_with(&machine, &vf);
     let state = machine.node.state_dir();
     let mut command = Command::new("setpriv");
     command.args(["--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace", "--"]);

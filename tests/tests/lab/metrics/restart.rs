@@ -18,7 +18,7 @@ fn daemon(machine: &LabMachine, file: &std::path::Path) -> Daemon {
 fn values(scrape: &Scrape, device: &str) -> (u64, u64) {
     let labels = [("device", device), ("port", "1")];
     let value = |name: &str| scrape.value(name, &labels).parse().unwrap();
-    (value("rdma_out_of_sequence_total"), value("rdma_port_counter_resets_total"))
+    (value("rdma_out_of_sequence_total"), value("rdma_port_statistics_resets_total"))
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn a_32_bit_counter_has_no_spike_when_the_daemon_is_killed_and_starts_again() {
 }
 
 #[test]
-fn counters_start_anew_with_a_warning_if_the_file_cannot_be_written() {
+fn counters_are_exported_with_a_warning_if_the_file_cannot_be_written() {
     let machine = LabMachine::shared();
     let running = daemon(&machine, std::path::Path::new("/proc/counters.json"));
     let scrape = running.scrape();

@@ -1,0 +1,241 @@
+//! The physical state and the DCB settings of links with RDMA.
+
+use dcb::{AppSelector, DcbSettings};
+use link_settings::LinkSettings;
+
+use crate::{Finding, FindingId, NodeFacts, facts::devices::PortFacts};
+
+const BELOW: FindingId =
+    FindingId::new("port-below-speed", "A port runs below the highest speed of its link modes");
+const HOT: FindingId = FindingId::new("module-hot", "A module is hotter than its own limit");
+const PFC_OFF: FindingId =
+    FindingId::new("pfc-off", "A RoCE port has no priority with PFC: its packets can be lost");
+const PRIORITY: FindingId = FindingId::new(
+    "pfc-other-priority",
+    "RDMA uses a priority without PFC, and PFC is enabled for another one",
+);
+const PAUSE: FindingId =
+    FindingId::new("pause-with-pfc", "A port has PFC and global pause frames, which stop all priorities");
+const FIRMWARE: FindingId = FindingId::new(
+    "dcb-by-firmware",
+    "The firmware of a card manages its DCB settings: it can change what is set",
+);
+
+pub(super) const IDS: &[FindingId] = &[BELOW, HOT, PRIORITY, PAUSE, PFC_OFF, FIRMWARE];
+
+pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
+    for settings in &facts.link_settings {
+        found.extend(below_speed(facts, settings));
+        found.extend(hot(settings));
+        if let (Some(dcb), Some(port)) = (&settings.dcb, active_roce_port(facts, &settings.link)) {
+            found.extend(lossless(settings, dcb, port));
+        }
+    }
+}
+
+/// Returns the active RoCE port with this link.
+fn active_roce_port<'f>(facts: &'f NodeFacts, link: &str) -> Option<&'f PortFacts> {
+    let ports =
+        facts.devices.iter().flat_map(|device| device.ports.iter().filter(|port| device.is_roce(port)));
+    ports.into_iter().find(|port| port.link.as_deref() == Some(link) && port.is_active())
+}
+
+fn below_speed(facts: &NodeFacts, settings: &LinkSettings) -> Option<Finding> {
+    let modes = settings.modes.as_ref().filter(|modes| modes.is_below_highest_speed())?;
+    facts.link(&settings.link).filter(|link| link.has_carrier())?;
+    let (speed, highest) = (modes.speed?, modes.highest_supported_speed?);
+    let finding =
+        BELOW.warning(&settings.link, format!("the port runs at {speed} Mb/s, and supports {highest} Mb/s"));
+    let lanes = modes.lanes.map(|lanes| format!("lanes: {lanes}"));
+    Some(finding.because(format!("link modes: {}", modes.supported.join(" "))).because_all(lanes).fix(
+        "check the cable, the module and the speed of the switch port: a collective operation waits for the slowest port",
+    ))
+}
+
+fn hot(settings: &LinkSettings) -> Option<Finding> {
+    let module = settings.module.as_ref()?.eeprom.as_ref()?;
+    let (is, limits) = (module.temperature_millicelsius?, module.thresholds?.temperature_millicelsius?);
+    if is <= limits.high_warning {
+        return None;
+    }
+    let celsius = |thousandths: i32| thousandths / 1000;
+    let finding = HOT.warning(&settings.link, format!("its module has {} °C", celsius(is)));
+    let because = format!(
+        "it warns above {} °C, and raises an alarm above {} °C",
+        celsius(limits.high_warning),
+        celsius(limits.high_alarm)
+    );
+    Some(finding.because(because).fix("check the fans and the airflow of the node"))
+}
+
+fn lossless(settings: &LinkSettings, dcb: &DcbSettings, port: &PortFacts) -> Vec<Finding> {
+    let link = &settings.link;
+    let mut found = Vec::new();
+    let Some(pfc) = &dcb.pfc else { return found };
+    let enabled = pfc.enabled.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
+    if pfc.enabled.is_empty() {
+        let finding =
+            PFC_OFF.info(link, "no priority has PFC: packets of RoCE are lost when a buffer is full");
+        found.push(finding.because("dcb pfc show: no priority").fix(
+            "if the fabric is meant to be lossless, enable the same priority as on the switches: dcb pfc set dev LINK prio-pfc 3:on",
+        ));
+    } else if let Some((class, priority)) =
+        priority_of_rdma(dcb, port).filter(|(_, priority)| !pfc.enabled.contains(priority))
+    {
+        let finding = PRIORITY
+            .warning(link, format!("RDMA uses priority {priority}, and PFC is enabled for {enabled}"));
+        found.push(
+            finding
+                .because(format!("traffic class {class}: DSCP {}", class >> 2))
+                .because(format!("the port derives the priority from the {}", if dcb.trusts_dscp() { "DSCP" } else { "VLAN tag" }))
+                .fix("set the traffic class of a priority with PFC, or the application priority of this DSCP: dcb app"),
+        );
+    }
+    let pauses = settings.pause.as_ref().is_some_and(|pause| pause.rx || pause.tx);
+    if pauses && !pfc.enabled.is_empty() {
+        let finding =
+            PAUSE.warning(link, "global pause frames are enabled besides PFC, and stop all priorities");
+        found
+            .push(finding.because(format!("PFC: {enabled}")).fix(format!("ethtool -A {link} rx off tx off")));
+    }
+    // mlx5 does not say that its firmware manages them: it only does not say that the host does.
+    if dcb.dcbx.is_some_and(|mode| !mode.host) {
+        let finding = FIRMWARE.info(link, "its firmware manages DCB (LLDP), and follows the switch");
+        found.push(finding.because("dcb dcbx show: not host"));
+    }
+    found
+}
+
+/// Returns the traffic class of RDMA packets and their priority; `None` if the class is unknown.
+fn priority_of_rdma(dcb: &DcbSettings, port: &PortFacts) -> Option<(u32, u8)> {
+    let class = port.traffic_class?;
+    if !dcb.trusts_dscp() {
+        // Packets without a VLAN tag have priority 0.
+        return Some((class, 0));
+    }
+    let dscp = u16::try_from(class >> 2).ok()?;
+    let of_dscp = dcb.apps.iter().find(|app| app.selector == AppSelector::Dscp && app.protocol == dscp);
+    // Without an entry, the three upper bits are the priority.
+    Some((class, of_dscp.map_or(u8::try_from(dscp >> 3).ok()?, |app| app.priority)))
+}
+
+#[cfg(test)]
+mod tests {
+    use dcb::{AppPriority, DcbxMode, Pfc};
+    use ethtool_netlink::{
+        LinkModes, Module, ModuleEeprom, ModulePower, ModuleThresholds, Pause, PauseStatistics, Thresholds,
+    };
+
+    use super::super::testing::with;
+    use super::*;
+
+    fn found(change: impl FnOnce(&mut LinkSettings)) -> Vec<String> {
+        let pfc = Pfc { enabled: vec![3], ..Pfc::default() };
+        let apps = vec![AppPriority { selector: AppSelector::Dscp, protocol: 26, priority: 3 }];
+        let dcb = DcbSettings { pfc: Some(pfc), apps, ..DcbSettings::default() };
+        let mut settings = LinkSettings { link: "eth0".into(), dcb: Some(dcb), ..LinkSettings::default() };
+        change(&mut settings);
+        let mut all = with(move |facts| facts.link_settings.push(settings));
+        // eth1 has no such settings here.
+        all.retain(|finding| finding != "lossless-differs eth0, eth1");
+        all
+    }
+
+    #[test]
+    fn rails_have_the_same_settings() {
+        let settings = |link: &str, enabled: Vec<u8>| {
+            let pfc = Some(Pfc { enabled, ..Pfc::default() });
+            LinkSettings {
+                link: link.into(),
+                dcb: Some(DcbSettings { pfc, ..DcbSettings::default() }),
+                ..LinkSettings::default()
+            }
+        };
+        let of = |second: Vec<u8>| {
+            with(|facts| facts.link_settings = vec![settings("eth0", vec![0]), settings("eth1", second)])
+        };
+        assert!(of(vec![0]).is_empty());
+        assert_eq!(of(vec![0, 4]), ["lossless-differs eth0, eth1"]);
+        // Cards of another model have another purpose, such as storage.
+        let other = with(|facts| {
+            facts.link_settings = vec![settings("eth0", vec![0]), settings("eth1", vec![0, 4])];
+            facts.functions[1].model = "another".into();
+        });
+        assert!(!other.iter().any(|finding| finding.contains("lossless")), "{other:?}");
+    }
+
+    fn dcb(settings: &mut LinkSettings) -> &mut DcbSettings {
+        settings.dcb.as_mut().unwrap()
+    }
+
+    #[test]
+    fn the_priority_of_rdma_has_pfc() {
+        // The traffic class 106 of a healthy node is DSCP 26.
+        assert!(found(|_| ()).is_empty());
+        assert_eq!(found(|settings| dcb(settings).apps[0].priority = 5), ["pfc-other-priority eth0"]);
+        // DSCP 26 is priority 3 by default, but a port without a DSCP entry uses the VLAN tag.
+        assert!(found(|settings| dcb(settings).apps[0].protocol = 48).is_empty());
+        assert_eq!(found(|settings| dcb(settings).apps.clear()), ["pfc-other-priority eth0"]);
+        assert_eq!(found(|settings| dcb(settings).pfc.as_mut().unwrap().enabled.clear()), ["pfc-off eth0"]);
+        assert!(found(|settings| settings.dcb = None).is_empty());
+    }
+
+    #[test]
+    fn pause_and_firmware_are_reported() {
+        let pause = |rx| {
+            Some(Pause { autonegotiation: false, rx, tx: false, statistics: PauseStatistics::default() })
+        };
+        assert_eq!(found(|settings| settings.pause = pause(true)), ["pause-with-pfc eth0"]);
+        assert!(found(|settings| settings.pause = pause(false)).is_empty());
+        let by = |dcbx| found(|settings| dcb(settings).dcbx = Some(dcbx));
+        // As ice and as mlx5 report it.
+        assert_eq!(by(DcbxMode { lld_managed: true, ..DcbxMode::default() }), ["dcb-by-firmware eth0"]);
+        assert_eq!(by(DcbxMode { ieee: true, ..DcbxMode::default() }), ["dcb-by-firmware eth0"]);
+        assert!(by(DcbxMode { host: true, ..DcbxMode::default() }).is_empty());
+    }
+
+    #[test]
+    fn a_port_has_its_highest_speed() {
+        let modes = |speed| LinkModes {
+            autonegotiation: true,
+            speed: Some(speed),
+            duplex: None,
+            lanes: Some(4),
+            supported: vec!["400000baseSR8/Full".into()],
+            advertised: Vec::new(),
+            peer: Vec::new(),
+            highest_supported_speed: Some(400_000),
+        };
+        assert_eq!(found(|settings| settings.modes = Some(modes(200_000))), ["port-below-speed eth0"]);
+        assert!(found(|settings| settings.modes = Some(modes(400_000))).is_empty());
+    }
+
+    #[test]
+    fn a_module_has_its_own_limit() {
+        let module = |millicelsius| Module {
+            power: ModulePower { policy: None, mode: None },
+            eeprom: Some(ModuleEeprom {
+                identifier: 0x1e,
+                interface: None,
+                vendor: None,
+                temperature_millicelsius: Some(millicelsius),
+                supply_microvolts: None,
+                lanes: Vec::new(),
+                thresholds: Some(ModuleThresholds {
+                    temperature_millicelsius: Some(Thresholds {
+                        high_alarm: 80_000,
+                        low_alarm: 0,
+                        high_warning: 75_000,
+                        low_warning: 0,
+                    }),
+                    supply_microvolts: None,
+                    rx_power_nanowatts: None,
+                    tx_power_nanowatts: None,
+                    tx_bias_microamperes: None,
+                }),
+            }),
+        };
+        assert_eq!(found(|settings| settings.module = Some(module(76_000))), ["module-hot eth0"]);
+        assert!(found(|settings| settings.module = Some(module(75_000))).is_empty());
+    }
+}

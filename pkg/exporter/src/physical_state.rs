@@ -1,0 +1,160 @@
+//! The physical state of a port: of its link, over ethtool netlink, and of its card's slot, from sysfs.
+
+use std::{fs, path::Path, time::Duration};
+
+use ethtool_netlink::{Fec, Handle, LinkModes, LinkState, LinkStatistics, Module, Pause};
+use identifiers::LinkName;
+use sysfs::Sysfs;
+
+use crate::{CollectError, Collector, ErrorReason};
+
+/// How long a reading is used at least. Modules update their values about once per second.
+pub(crate) const MIN_AGE: Duration = Duration::from_secs(10);
+
+/// The physical state of a port. What the driver does not report is `None`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PhysicalState {
+    /// Speed and link modes.
+    pub modes: Option<LinkModes>,
+    /// Why the link is down, and how often it was.
+    pub state: Option<LinkState>,
+    /// Forward error correction.
+    pub fec: Option<Fec>,
+    /// Pause settings and frames.
+    pub pause: Option<Pause>,
+    /// Symbol errors and other counters of the PHY and the MAC.
+    pub statistics: Option<LinkStatistics>,
+    /// The plug-in module.
+    pub module: Option<Module>,
+    /// The card's slot.
+    pub pcie: Option<PcieState>,
+}
+
+/// The PCI Express link of a card, and its errors.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PcieState {
+    /// The speed in transfers per second and lane.
+    pub speed: Option<f64>,
+    /// The maximum speed of the card.
+    pub max_speed: Option<f64>,
+    /// The number of lanes.
+    pub lanes: Option<u32>,
+    /// The maximum number of lanes of the card.
+    pub max_lanes: Option<u32>,
+    /// Errors by severity (`correctable`, `nonfatal`, `fatal`); empty without AER.
+    pub errors: Vec<(&'static str, u64)>,
+}
+
+impl PhysicalState {
+    /// Reads the state of a link of this thread's network namespace, and of its PCI function.
+    pub(crate) fn read(
+        sysfs: &Sysfs,
+        link: Option<&LinkName>,
+        function: Option<&str>,
+        errors: &mut Vec<CollectError>,
+    ) -> Self {
+        let mut state =
+            Self { pcie: function.map(|function| PcieState::read(sysfs, function)), ..Self::default() };
+        let Some(link) = link else { return state };
+        let handle = match Handle::open() {
+            Ok(handle) => handle,
+            // A kernel before 5.6.
+            Err(ethtool_netlink::Error::Unsupported) => return state,
+            Err(error) => {
+                errors.push(CollectError::new(Collector::Physical, &error));
+                return state;
+            }
+        };
+        state.modes = note(handle.link_modes(link), errors);
+        state.state = note(handle.link_state(link), errors);
+        state.fec = note(handle.fec(link), errors);
+        state.pause = note(handle.pause(link), errors);
+        state.statistics = note(handle.statistics(link), errors);
+        state.module = note(handle.module(link), errors);
+        state
+    }
+}
+
+/// Returns a value that was read. A link that is gone and a cage without a module are no errors.
+fn note<T>(read: Result<Option<T>, ethtool_netlink::Error>, errors: &mut Vec<CollectError>) -> Option<T> {
+    use ethtool_netlink::Error;
+    match read {
+        Ok(value) => value,
+        Err(Error::NoSuchLink { .. } | Error::ModuleUnreadable { .. }) => None,
+        Err(error) => {
+            let error = CollectError::new(Collector::Physical, &error);
+            // The EEPROM of a module needs CAP_NET_ADMIN, which silkraild does not have by default.
+            let reason =
+                if error.reason == ErrorReason::Permission { ErrorReason::Unreadable } else { error.reason };
+            errors.push(CollectError { reason, ..error });
+            None
+        }
+    }
+}
+
+impl PcieState {
+    fn read(sysfs: &Sysfs, function: &str) -> Self {
+        let dir = sysfs.root().join("bus/pci/devices").join(function);
+        let text = |file: &str| fs::read_to_string(dir.join(file)).ok();
+        let speed = |file: &str| transfers(&text(file)?);
+        let lanes = |file: &str| text(file)?.trim().parse().ok().filter(|lanes| *lanes > 0);
+        let severities = [
+            ("correctable", "aer_dev_correctable", "TOTAL_ERR_COR"),
+            ("nonfatal", "aer_dev_nonfatal", "TOTAL_ERR_NONFATAL"),
+            ("fatal", "aer_dev_fatal", "TOTAL_ERR_FATAL"),
+        ];
+        let errors = severities
+            .into_iter()
+            .filter_map(|(severity, file, total)| Some((severity, total_of(&dir.join(file), total)?)));
+        Self {
+            speed: speed("current_link_speed"),
+            max_speed: speed("max_link_speed"),
+            lanes: lanes("current_link_width"),
+            max_lanes: lanes("max_link_width"),
+            errors: errors.collect(),
+        }
+    }
+}
+
+/// Returns transfers per second of `16.0 GT/s PCIe`; `None` for `Unknown`.
+fn transfers(text: &str) -> Option<f64> {
+    let (number, unit) = text.trim().split_once(' ')?;
+    let number: f64 = number.parse().ok()?;
+    unit.starts_with("GT/s").then_some(number * 1e9)
+}
+
+/// Returns the last line, `TOTAL_ERR_COR 12`, of a file with a line for each kind of error.
+fn total_of(file: &Path, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slot_of_a_card_and_its_errors_are_read() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("bus/pci/devices/0000:af:00.0");
+        fs::create_dir_all(&dir).unwrap();
+        for (file, text) in [
+            ("current_link_speed", "16.0 GT/s PCIe\n"),
+            ("max_link_speed", "32.0 GT/s PCIe\n"),
+            ("current_link_width", "8\n"),
+            ("max_link_width", "16\n"),
+            ("aer_dev_correctable", "RxErr 3\nBadTLP 0\nTOTAL_ERR_COR 3\n"),
+            ("aer_dev_fatal", "Undefined 0\nTOTAL_ERR_FATAL 1\n"),
+        ] {
+            fs::write(dir.join(file), text).unwrap();
+        }
+        let state = PcieState::read(&Sysfs::at(root.path()), "0000:af:00.0");
+        assert_eq!((state.speed, state.max_speed), (Some(16e9), Some(32e9)));
+        assert_eq!((state.lanes, state.max_lanes), (Some(8), Some(16)));
+        assert_eq!(state.errors, [("correctable", 3), ("fatal", 1)]);
+        fs::write(dir.join("current_link_speed"), "Unknown\n").unwrap();
+        fs::write(dir.join("current_link_width"), "0\n").unwrap();
+        let unknown = PcieState::read(&Sysfs::at(root.path()), "0000:af:00.0");
+        assert_eq!((unknown.speed, unknown.lanes), (None, None));
+    }
+}

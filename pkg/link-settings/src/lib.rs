@@ -1,0 +1,145 @@
+//! The DCB settings and the physical state of a link, as its driver reports them over netlink.
+//!
+//! Drivers differ in what they have: everything is optional, and what could not be read is listed beside the rest.
+//!
+//! # Kernel
+//! The same as `dcb pfc show`, `dcb app show`, `dcb dcbx show`, `ethtool`, `ethtool --show-fec`, `ethtool -a` and `ethtool -m`.
+
+#![forbid(unsafe_code)]
+
+use std::fmt::{self, Display};
+
+use dcb::DcbSettings;
+use ethtool_netlink::{Fec, LinkModes, LinkState, Module, Pause};
+use identifiers::LinkName;
+use serde::Serialize;
+
+/// What a link's driver reports. A value that it does not have is `None`.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LinkSettings {
+    /// The name of the link.
+    pub link: String,
+    /// Flow control by priority, traffic classes and who sets them.
+    pub dcb: Option<DcbSettings>,
+    /// Speed and link modes.
+    pub modes: Option<LinkModes>,
+    /// Why the link is down, and how often it was.
+    pub state: Option<LinkState>,
+    /// Forward error correction.
+    pub fec: Option<Fec>,
+    /// Global pause frames.
+    pub pause: Option<Pause>,
+    /// The plug-in module.
+    pub module: Option<Module>,
+}
+
+/// Something that could not be read, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unread {
+    /// What was to be read, such as `the physical state of eth0`.
+    pub what: String,
+    /// The error.
+    pub why: String,
+}
+
+impl Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot read {}: {}", self.what, self.why)
+    }
+}
+
+/// Reads the settings of links of the calling thread's network namespace.
+#[derive(Debug)]
+pub struct LinkSettingsReader {
+    dcb: Option<dcb::Handle>,
+    ethtool: Option<ethtool_netlink::Handle>,
+    unread: Vec<Unread>,
+}
+
+impl LinkSettingsReader {
+    /// Opens the kernel's interfaces. One that cannot be opened is listed by [`LinkSettingsReader::unread`].
+    pub fn open() -> Self {
+        let mut reader = Self { dcb: None, ethtool: None, unread: Vec::new() };
+        let dcb = dcb::Handle::open();
+        reader.dcb = dcb.map_err(|error| reader.note("DCB settings", &error)).ok();
+        let ethtool = ethtool_netlink::Handle::open();
+        reader.ethtool = ethtool.map_err(|error| reader.note("the physical state of links", &error)).ok();
+        reader
+    }
+
+    /// Reads a link; `None` if there is no such link.
+    pub fn read(&mut self, link: &LinkName) -> Option<LinkSettings> {
+        use ethtool_netlink::Error::{ModuleUnreadable, NoSuchLink};
+        let mut settings = LinkSettings { link: link.to_string(), ..LinkSettings::default() };
+        match self.dcb.as_ref().map(|dcb| dcb.settings(link)) {
+            Some(Ok(dcb)) => settings.dcb = Some(dcb),
+            Some(Err(dcb::Error::NoSuchLink { .. })) => return None,
+            None | Some(Err(dcb::Error::Unsupported { .. })) => {}
+            Some(Err(error)) => self.note(format_args!("DCB settings of {link}"), &error),
+        }
+        let Some(ethtool) = &self.ethtool else { return Some(settings) };
+        let mut errors = Vec::new();
+        match ethtool.link_modes(link) {
+            Err(NoSuchLink { .. }) => return None,
+            modes => settings.modes = known(modes, &mut errors),
+        }
+        settings.state = known(ethtool.link_state(link), &mut errors);
+        settings.fec = known(ethtool.fec(link), &mut errors);
+        settings.pause = known(ethtool.pause(link), &mut errors);
+        settings.module = match ethtool.module(link) {
+            // A cage without a module.
+            Err(ModuleUnreadable { .. }) => None,
+            module => known(module, &mut errors),
+        };
+        for error in errors {
+            self.note(format_args!("the physical state of {link}"), &error);
+        }
+        Some(settings)
+    }
+
+    /// What could not be read until now.
+    pub fn unread(&self) -> &[Unread] {
+        &self.unread
+    }
+
+    fn note(&mut self, what: impl Display, why: &dyn Display) {
+        self.unread.push(Unread { what: what.to_string(), why: why.to_string() });
+    }
+}
+
+/// Returns what was read. A link that went away in between is no error.
+fn known<T>(
+    read: Result<Option<T>, ethtool_netlink::Error>,
+    errors: &mut Vec<ethtool_netlink::Error>,
+) -> Option<T> {
+    match read {
+        Ok(value) => value,
+        Err(ethtool_netlink::Error::NoSuchLink { .. }) => None,
+        Err(error) => {
+            errors.push(error);
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_virtual_link_has_no_dcb_and_no_module() {
+        let mut reader = LinkSettingsReader::open();
+        let settings = reader.read(&"lo".parse().unwrap()).unwrap();
+        assert!(settings.dcb.is_none() && settings.module.is_none() && settings.fec.is_none());
+        assert_eq!(settings.state.unwrap().up, Some(true));
+        assert!(reader.unread().is_empty(), "{:?}", reader.unread());
+    }
+
+    #[test]
+    fn a_link_that_does_not_exist_is_none() {
+        let mut reader = LinkSettingsReader::open();
+        assert!(reader.read(&"gone0".parse().unwrap()).is_none());
+        assert!(reader.unread().is_empty(), "{:?}", reader.unread());
+    }
+}
