@@ -189,7 +189,15 @@ fn neighbours(tree: &DoctorFixture, family: &str, table: &str, entries: &str) {
     tree.put(&format!("proc/net/stat/{table}"), &format!("entries allocs\n{entries} 0\n"));
 }
 
-const FAULTS: [PlantedFault; 44] = [
+/// Returns the configuration space of a function with a value of the Device Control register, all of whose bytes are ASCII.
+fn configuration_space(device_control: u16) -> String {
+    let mut bytes = [0; 256];
+    (bytes[0x06], bytes[0x34], bytes[0x40]) = (0x10, 0x40, 0x10);
+    bytes[0x48..0x4a].copy_from_slice(&device_control.to_le_bytes());
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+const FAULTS: [PlantedFault; 49] = [
     (&["warning kernel-limit-near net.ipv4.neigh.default.gc_thresh3"], |tree| {
         neighbours(tree, "ipv4", "arp_cache", "000003ff");
     }),
@@ -220,6 +228,35 @@ const FAULTS: [PlantedFault; 44] = [
     (&["warning pcie-speed-reduced 0000:af:00.0"], |tree| tree.pci("current_link_speed", "8.0 GT/s PCIe")),
     (&["warning pcie-width-reduced 0000:af:00.0"], |tree| tree.pci("current_link_width", "8")),
     (&["warning pcie-below-port 0000:af:00.0"], |tree| tree.put("sys/class/net/eth0/speed", "400000")),
+    (&["warning pcie-errors 0000:af:00.0"], |tree| {
+        tree.pci("aer_dev_nonfatal", "Undefined 0\nCmpltTO 3\nTOTAL_ERR_NONFATAL 3\n");
+        tree.pci("aer_dev_fatal", "Undefined 0\nTOTAL_ERR_FATAL 0\n");
+    }),
+    (&["info pcie-small-reads 0000:af:00.0"], |tree| tree.pci("config", &configuration_space(0x2910))),
+    (&["info pcie-ordered-writes 0000:af:00.0"], |tree| tree.pci("config", &configuration_space(0x5900))),
+    (&["warning interrupts-remote 0000:af:00.0"], |tree| {
+        tree.pci("local_cpulist", "0-1\n");
+        for (irq, cpu) in [(40, 2), (41, 3)] {
+            tree.pci(&format!("msi_irqs/{irq}"), "msix\n");
+            tree.put(&format!("proc/irq/{irq}/effective_affinity_list"), &format!("{cpu}\n"));
+        }
+    }),
+    (&["warning pcie-width-reduced 0000:01:00.0", "warning pcie-errors 0000:01:00.0"], |tree| {
+        let gpu = [
+            ("class", "0x030200"),
+            ("vendor", "0x10de"),
+            ("numa_node", "0"),
+            ("current_link_speed", "2.5 GT/s PCIe"),
+            ("max_link_speed", "32.0 GT/s PCIe"),
+            ("current_link_width", "8"),
+            ("max_link_width", "16"),
+            ("aer_dev_fatal", "TOTAL_ERR_FATAL 1\n"),
+        ];
+        for (name, text) in gpu {
+            tree.put(&format!("sys/bus/pci/devices/0000:01:00.0/{name}"), text);
+        }
+        tree.put("sys/module/nvidia_peermem/x", "");
+    }),
     (&["warning firmware-mixed mlx5_0, mlx5_1"], |tree| {
         tree.put("sys/class/infiniband/mlx5_1/fw_ver", "22.35.2000")
     }),

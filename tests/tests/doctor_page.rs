@@ -231,3 +231,35 @@ fn every_finding_is_planted_by_a_test() {
     let missing: Vec<_> = ids.filter(|id| !planted(id)).collect();
     assert!(missing.is_empty(), "no test plants {missing:?}");
 }
+
+#[test]
+fn what_finds_the_faults_of_production_exists() {
+    let text = fs::read_to_string(root().join("tests/doctor.md")).unwrap();
+    let (_, table) = text.split_once("\n## Faults of production\n").unwrap();
+    let rows: Vec<_> = table
+        .lines()
+        .filter_map(|line| line.strip_prefix("| "))
+        .filter(|row| !row.starts_with("fault |"))
+        .collect();
+    assert!(rows.len() > 25, "{}", rows.len());
+    let list = cli::silkrail("doctor --list").ended(0).stdout;
+    let rules = fs::read_to_string(root().join("conf/prometheus/rules.yml")).unwrap();
+    let is_finding = |name: &str| list.lines().any(|line| line.split(' ').next() == Some(name));
+    let is_alert = |name: &str| rules.lines().any(|line| line.trim() == format!("- alert: {name}"));
+    for row in &rows {
+        let named: Vec<_> = row.split('`').skip(1).step_by(2).collect();
+        let unknown: Vec<_> = named
+            .iter()
+            .filter(|name| (name.starts_with("RDMA") && !is_alert(name)) || is_id(name) && !is_finding(name))
+            .collect();
+        assert!(unknown.is_empty(), "{row}: {unknown:?}");
+        let finds = named.iter().any(|name| is_alert(name) || is_finding(name));
+        assert!(finds || row.contains("not at all"), "{row}");
+    }
+    assert!(rows.iter().filter(|row| row.contains("not at all")).count() <= 3);
+}
+
+/// Whether a text has the form of the ID of a finding.
+fn is_id(text: &str) -> bool {
+    text.contains('-') && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+}

@@ -97,7 +97,7 @@ impl PcieState {
         let dir = sysfs.root().join("bus/pci/devices").join(function);
         let text = |file: &str| fs::read_to_string(dir.join(file)).ok();
         let speed = |file: &str| transfers(&text(file)?);
-        let lanes = |file: &str| text(file)?.trim().parse().ok().filter(|lanes| *lanes > 0);
+        let lanes = |file: &str| text(file)?.trim().parse().ok().filter(|lanes| (1..=32).contains(lanes));
         let severities = [
             ("correctable", "aer_dev_correctable", "TOTAL_ERR_COR"),
             ("nonfatal", "aer_dev_nonfatal", "TOTAL_ERR_NONFATAL"),

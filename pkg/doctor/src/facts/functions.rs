@@ -2,7 +2,11 @@
 
 use serde::Serialize;
 
-use super::acs;
+use super::{
+    acs,
+    interrupts::Interrupts,
+    pci_express::{PcieControl, PcieErrors, PcieLink},
+};
 use crate::{Known, host_root::HostRoot};
 
 /// A PCI function of a network card.
@@ -30,20 +34,12 @@ pub(crate) struct FunctionFacts {
     pub(crate) uverbs: Vec<String>,
     pub(crate) numa_node: Option<u32>,
     pub(crate) pcie: PcieLink,
+    pub(crate) pcie_errors: PcieErrors,
+    /// `None` if only root could read it; and of a VF, which has that of its PF.
+    pub(crate) pcie_control: Option<PcieControl>,
+    pub(crate) interrupts: Interrupts,
     /// Bridges above the function that redirect peer-to-peer traffic (ACS); only read if the node has GPUs.
     pub(crate) redirected_by: Vec<String>,
-}
-
-/// The PCI Express link of a function: current and maximum values.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct PcieLink {
-    /// The speed in GT/s.
-    pub(crate) speed: Option<f64>,
-    pub(crate) max_speed: Option<f64>,
-    /// The width in lanes.
-    pub(crate) width: Option<u32>,
-    pub(crate) max_width: Option<u32>,
 }
 
 /// A GPU.
@@ -52,9 +48,11 @@ pub(crate) struct PcieLink {
 pub(crate) struct Gpu {
     pub(crate) address: String,
     pub(crate) numa_node: Option<u32>,
+    pub(crate) pcie: PcieLink,
+    pub(crate) pcie_errors: PcieErrors,
 }
 
-const DEVICES: &str = "sys/bus/pci/devices";
+pub(super) const DEVICES: &str = "sys/bus/pci/devices";
 const NVIDIA: &str = "0x10de";
 const AMD: &str = "0x1002";
 
@@ -66,8 +64,13 @@ pub(crate) fn read(tree: &HostRoot) -> (Vec<FunctionFacts>, Vec<Gpu>) {
         if class.starts_with("0x02") {
             functions.push(function(tree, address, vendor));
         } else if is_gpu(&class, &vendor) {
-            gpus.push(Gpu { address: address.clone(), numa_node: numa_node(tree, address) });
+            gpus.push(gpu(tree, address));
         }
+    }
+    for function in functions.iter_mut().filter(|function| function.has_rdma() && function.pf.is_none()) {
+        function.pcie_errors = PcieErrors::read(tree, &function.address);
+        function.pcie_control = PcieControl::read(tree, &function.address);
+        function.interrupts = Interrupts::read(tree, &function.address);
     }
     if !gpus.is_empty() {
         for function in functions.iter_mut().filter(|function| function.pf.is_none()) {
@@ -80,6 +83,22 @@ pub(crate) fn read(tree: &HostRoot) -> (Vec<FunctionFacts>, Vec<Gpu>) {
 /// Returns whether the function is a display controller or processing accelerator of NVIDIA or AMD.
 fn is_gpu(class: &str, vendor: &str) -> bool {
     matches!(vendor, NVIDIA | AMD) && (class.starts_with("0x03") || class.starts_with("0x12"))
+}
+
+fn gpu(tree: &HostRoot, address: &str) -> Gpu {
+    Gpu {
+        address: address.to_owned(),
+        numa_node: numa_node(tree, address),
+        pcie: PcieLink::read(tree, address),
+        pcie_errors: PcieErrors::read(tree, address),
+    }
+}
+
+impl FunctionFacts {
+    /// Whether it has an RDMA device, in any namespace.
+    pub(crate) fn has_rdma(&self) -> bool {
+        !self.rdma.is_empty() || !self.uverbs.is_empty()
+    }
 }
 
 fn function(tree: &HostRoot, address: &str, vendor: String) -> FunctionFacts {
@@ -107,36 +126,12 @@ fn function(tree: &HostRoot, address: &str, vendor: String) -> FunctionFacts {
         rdma: names("infiniband"),
         uverbs: names("infiniband_verbs"),
         numa_node: numa_node(tree, address),
-        pcie: PcieLink {
-            speed: speed(&text("current_link_speed")),
-            max_speed: speed(&text("max_link_speed")),
-            width: width(&text("current_link_width")),
-            max_width: width(&text("max_link_width")),
-        },
-        redirected_by: Vec::new(),
+        pcie: PcieLink::read(tree, address),
+        ..FunctionFacts::default()
     }
 }
 
 fn numa_node(tree: &HostRoot, address: &str) -> Option<u32> {
     let node: i64 = tree.value(format!("{DEVICES}/{address}/numa_node")).into_option()?;
     u32::try_from(node).ok() // -1: unknown
-}
-
-/// Parses `16.0 GT/s PCIe`. A VF has `Unknown`.
-fn speed(text: &str) -> Option<f64> {
-    text.split(' ').next()?.parse().ok()
-}
-
-/// Parses a number of lanes. 0, 63 and 255 mean unknown.
-fn width(text: &str) -> Option<u32> {
-    text.parse().ok().filter(|width| (1..=32).contains(width))
-}
-
-impl PcieLink {
-    /// Returns the bandwidth of the link in Gb/s, without the overhead of the 8b/10b or 128b/130b line code.
-    pub(crate) fn gigabits(&self) -> Option<f64> {
-        let (speed, width) = (self.speed?, self.width?);
-        let code = if speed <= 5.0 { 0.8 } else { 128.0 / 130.0 };
-        Some(speed * f64::from(width) * code)
-    }
 }

@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn gpus_without_peer_memory_are_info() {
         let found = with(|facts| {
-            facts.gpus = vec![Gpu { address: "0000:01:00.0".into(), numa_node: Some(0) }];
+            facts.gpus = vec![Gpu { address: "0000:01:00.0".into(), numa_node: Some(0), ..Gpu::default() }];
             modules(facts).insert("nvidia".into(), "POE".into());
         });
         assert_eq!(found, ["gpu-peermem-missing nvidia_peermem"]);

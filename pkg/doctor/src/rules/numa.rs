@@ -56,7 +56,8 @@ mod tests {
     fn a_gpu_far_from_every_card_is_info() {
         let node = |node| {
             with(move |facts| {
-                facts.gpus = vec![Gpu { address: "0000:01:00.0".into(), numa_node: Some(node) }]
+                facts.gpus =
+                    vec![Gpu { address: "0000:01:00.0".into(), numa_node: Some(node), ..Gpu::default() }]
             })
         };
         assert_eq!(node(1), ["gpu-without-near-card 0000:01:00.0"]);

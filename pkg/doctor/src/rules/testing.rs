@@ -8,13 +8,14 @@ use crate::{
         ExaminationScope,
         cni::{CniFacts, PluginFile, PluginFileKind},
         devices::{DeviceFacts, GidFacts, PortFacts},
-        functions::{FunctionFacts, PcieLink},
+        functions::FunctionFacts,
         kernel::KernelFacts,
         kubelet::{KubeletFacts, KubeletSocket, SocketState},
         limits::MemlockLimit,
         links::{CongestionControl, LinkFacts},
         mode::ModeFacts,
         nodes::{self, DeviceNode, DeviceNodes},
+        pci_express::PcieLink,
     },
 };
 
