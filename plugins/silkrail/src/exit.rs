@@ -86,6 +86,8 @@ pub(crate) enum CommandError {
     NothingToRender,
     #[error("there is no PF {wanted:?}: {}", pfs(there))]
     NoPf { wanted: String, there: Vec<String> },
+    #[error("--watch prints lines of a table; expected -o table or -o wide")]
+    WatchJson,
     #[error("there is no link {0} in the network namespace of the node; ip link lists them")]
     NoLink(identifiers::LinkName),
     #[error(transparent)]
@@ -165,7 +167,7 @@ impl CommandError {
             Self::Check(::check::Error::Rdma(NoRdma | TooOld { .. })) => CommandExit::Unsupported,
             Self::Mode(error) | Self::Apply(ApplyError::Mode(error)) => mode(error),
             Self::NodeFile { .. } | Self::NoPf { .. } | Self::Profile { .. } => CommandExit::Wrong,
-            Self::Network { .. } | Self::NothingToRender => CommandExit::Wrong,
+            Self::Network { .. } | Self::NothingToRender | Self::WatchJson => CommandExit::Wrong,
             Self::ResourceFile(device_plugin::ResourceFileError::Invalid { .. }) => CommandExit::Wrong,
             Self::Apply(ApplyError::NodeFile(_)) | Self::Recover(RecoverError::NoFunction(_)) => {
                 CommandExit::Wrong

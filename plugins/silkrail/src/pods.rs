@@ -1,10 +1,13 @@
 //! `silkrail pods`: the RDMA devices of the pods on this node.
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::Write,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    thread,
+    time::Duration,
 };
 
 use podmap::{AttachMode, Entry, PodMap};
@@ -18,6 +21,10 @@ use crate::{
 
 const HEAD: [&str; 10] =
     ["NAMESPACE", "POD", "IFNAME", "NETWORK", "MODE", "RDMA-DEVICE", "PCI", "ADDRESSES", "GIDS", "STATE"];
+/// The further columns of `-o wide`.
+const WIDE: [&str; 5] = ["LINK", "MAC", "MTU", "SANDBOX", "CREATED"];
+/// The interval of `--watch`.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An entry of the pod map, as printed.
 #[derive(Debug, Serialize)]
@@ -47,17 +54,34 @@ struct LiveNode {
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PodsArgs {
-    /// Print JSON
-    #[arg(long)]
+    /// List the pods of this namespace only
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// Format: wide adds the link on the host, the MAC address, the MTU, the ID of the sandbox and the time of the ADD
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: OutputFormat,
+    /// Print JSON: the same as -o json
+    #[arg(long, conflicts_with = "output")]
     json: bool,
+    /// Continue, and print each line that is new or has changed; a pod that is gone has the state deleted
+    #[arg(short, long, conflicts_with = "json")]
+    watch: bool,
     /// Where the plugins keep their state
     #[arg(long, default_value = StateDir::DEFAULT, value_name = "DIR")]
     state_dir: PathBuf,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum OutputFormat {
+    Table,
+    Wide,
+    Json,
+}
+
 const EXAMPLES: &str = "\
 Examples:
   silkrail pods
+  silkrail pods -n train -o wide --watch
   silkrail pods --json | jq -r '.[] | select(.rdma.ibdev == \"mlx5_5\") | .pod.name'
 
 Exit status:
@@ -67,27 +91,76 @@ Exit status:
 
 impl PodsArgs {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
-        list(root, &self.state_dir, self.json, out)
+        let node = LiveNode { root: root.to_owned(), boot_id: bootid::below(Path::new("/")).ok() };
+        let rows = self.rows(&node, &mut BTreeSet::new())?;
+        match self.output {
+            _ if self.json => json::print(&rows, out)?,
+            OutputFormat::Json if self.watch => return Err(CommandError::WatchJson),
+            OutputFormat::Json => json::print(&rows, out)?,
+            OutputFormat::Table => self.tables(HEAD, PodRow::cells, rows, &node, out)?,
+            OutputFormat::Wide => self.tables(wide_head(), PodRow::wide_cells, rows, &node, out)?,
+        }
+        Ok(CommandExit::Done)
+    }
+
+    /// Reads the rows. The others are still listed if an entry cannot be read, which is reported once.
+    fn rows(&self, node: &LiveNode, reported: &mut BTreeSet<String>) -> Result<Vec<PodRow>, CommandError> {
+        let mut entries = Vec::new();
+        for read in PodMap::below(&self.state_dir).read_all()? {
+            match read {
+                Ok(entry) => entries.push(entry),
+                Err(error) if reported.insert(error.to_string()) => eprintln!("silkrail: {error}"),
+                Err(_) => {}
+            }
+        }
+        if let Some(namespace) = &self.namespace {
+            entries.retain(|entry| entry.pod.as_ref().is_some_and(|pod| pod.namespace == *namespace));
+        }
+        Ok(rows(entries, node))
+    }
+
+    /// Prints a table, and with `--watch` continues with what changes, until the reader has gone.
+    fn tables<const N: usize>(
+        &self,
+        head: [&str; N],
+        cells: impl Fn(&PodRow) -> [String; N],
+        rows: Vec<PodRow>,
+        node: &LiveNode,
+        out: &mut dyn Write,
+    ) -> Result<(), CommandError> {
+        let mut lines: Vec<_> = rows.iter().map(&cells).collect();
+        table::print(out, head, &lines)?;
+        state_dir_warning::warn_if_missing(&self.state_dir, out)?;
+        if !self.watch {
+            return Ok(());
+        }
+        let mut reported = BTreeSet::new();
+        loop {
+            out.flush()?;
+            thread::sleep(WATCH_INTERVAL);
+            let now: Vec<_> = self.rows(node, &mut reported)?.iter().map(&cells).collect();
+            table::print_rows(out, head, &changes(&lines, &now))?;
+            lines = now;
+        }
     }
 }
 
-fn list(root: &Path, state: &Path, as_json: bool, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
-    let node = LiveNode { root: root.to_owned(), boot_id: bootid::below(Path::new("/")).ok() };
-    let mut entries = Vec::new();
-    for read in PodMap::below(state).read_all()? {
-        match read {
-            Ok(entry) => entries.push(entry),
-            Err(error) => eprintln!("silkrail: {error}"), // the other entries are still listed
-        }
-    }
-    let rows = rows(entries, &node);
-    if as_json {
-        json::print(&rows, out)?;
-    } else {
-        table::print(out, HEAD, &rows.iter().map(PodRow::cells).collect::<Vec<_>>())?;
-        state_dir_warning::warn_if_missing(state, out)?;
-    }
-    Ok(CommandExit::Done)
+/// Returns the lines that are new or have changed, and those that are gone, with the state `deleted`. A line is that of the same
+/// pod and interface.
+fn changes<const N: usize>(before: &[[String; N]], now: &[[String; N]]) -> Vec<[String; N]> {
+    let state = HEAD.len() - 1;
+    let key = |line: &[String; N]| line[..3].to_vec();
+    let gone = before.iter().filter(|line| !now.iter().any(|other| key(other) == key(line)));
+    let gone = gone.map(|line| {
+        let mut line = line.clone();
+        line[state] = "deleted".into();
+        line
+    });
+    gone.chain(now.iter().filter(|line| !before.contains(line)).cloned()).collect()
+}
+
+fn wide_head() -> [&'static str; HEAD.len() + WIDE.len()] {
+    std::array::from_fn(|column| *HEAD.iter().chain(&WIDE).nth(column).unwrap_or(&""))
 }
 
 /// Sorts the entries by namespace, pod and interface.
@@ -139,6 +212,22 @@ impl PodRow {
             gids.join(","),
             self.stale.map_or("ok", StaleReason::text).to_owned(),
         ]
+    }
+}
+
+impl PodRow {
+    fn wide_cells(&self) -> [String; HEAD.len() + WIDE.len()] {
+        let Entry { container, network, rdma, created_at, .. } = &self.entry;
+        let link = rdma.host_netdev.clone().or_else(|| rdma.master.clone()).unwrap_or_default();
+        let further = [
+            link,
+            network.mac.clone().unwrap_or_default(),
+            network.mtu.map(|mtu| mtu.to_string()).unwrap_or_default(),
+            container.sandbox_id.chars().take(12).collect(),
+            created_at.clone(),
+        ];
+        let mut all = self.cells().into_iter().chain(further);
+        std::array::from_fn(|_| all.next().unwrap_or_default())
     }
 }
 
@@ -228,8 +317,46 @@ train      job-00        net1    rail0    exclusive  mlx5_5       0000:af:00.5  
     #[test]
     fn an_empty_state_directory_is_an_empty_table() {
         let dir = tempfile::tempdir().unwrap();
-        let mut out = Vec::new();
-        assert_eq!(list(Path::new("/"), dir.path(), true, &mut out).unwrap(), CommandExit::Done);
-        assert_eq!(String::from_utf8(out).unwrap(), "[]\n");
+        let args = |json| PodsArgs {
+            namespace: None,
+            output: OutputFormat::Table,
+            json,
+            watch: false,
+            state_dir: dir.path().to_owned(),
+        };
+        let printed = |json| {
+            let mut out = Vec::new();
+            assert_eq!(args(json).run(Path::new("/"), &mut out).unwrap(), CommandExit::Done);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(printed(true), "[]\n");
+        assert!(printed(false).starts_with("NAMESPACE  POD"));
+    }
+
+    #[test]
+    fn wide_adds_columns_at_the_end() {
+        let (_root, node, mut entry) = node();
+        (entry.rdma.host_netdev, entry.network.mtu) = (Some("ens1f0v5".into()), Some(4200));
+        entry.created_at = "2026-01-02T03:04:05Z".into();
+        let row = &rows(vec![entry], &node)[0];
+        assert_eq!(wide_head()[HEAD.len() - 1..], ["STATE", "LINK", "MAC", "MTU", "SANDBOX", "CREATED"]);
+        let cells = row.wide_cells();
+        let expected = ["ok", "ens1f0v5", "", "4200", "f00dfeed0123", "2026-01-02T03:04:05Z"];
+        assert_eq!(cells[HEAD.len() - 1..], expected);
+        assert_eq!(cells[..HEAD.len()], row.cells());
+    }
+
+    #[test]
+    fn a_watch_prints_what_is_new_changed_or_gone() {
+        let line = |pod: &str, state: &str| {
+            let mut line: [String; HEAD.len()] = Default::default();
+            (line[1], line[HEAD.len() - 1]) = (pod.into(), state.into());
+            line
+        };
+        let before = [line("a", "ok"), line("b", "ok"), line("c", "ok")];
+        let now = [line("a", "ok"), line("b", "stale (pod is gone)"), line("d", "ok")];
+        let expected = [line("c", "deleted"), line("b", "stale (pod is gone)"), line("d", "ok")];
+        assert_eq!(changes(&before, &now), expected);
+        assert!(changes(&now, &now).is_empty());
     }
 }

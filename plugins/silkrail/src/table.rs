@@ -8,14 +8,28 @@ pub(crate) fn print<const N: usize>(
     head: [&str; N],
     rows: &[[String; N]],
 ) -> io::Result<()> {
+    line(out, &head.map(str::to_owned), &widths(head, rows))?;
+    print_rows(out, head, rows)
+}
+
+/// Prints further rows of a table, without its head.
+pub(crate) fn print_rows<const N: usize>(
+    out: &mut dyn Write,
+    head: [&str; N],
+    rows: &[[String; N]],
+) -> io::Result<()> {
+    let widths = widths(head, rows);
+    rows.iter().try_for_each(|row| line(out, row, &widths))
+}
+
+fn widths<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> [usize; N] {
     let mut widths = head.map(str::len);
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = cell.chars().count().max(*width);
         }
     }
-    line(out, &head.map(str::to_owned), &widths)?;
-    rows.iter().try_for_each(|row| line(out, row, &widths))
+    widths
 }
 
 fn line(out: &mut dyn Write, cells: &[String], widths: &[usize]) -> io::Result<()> {
