@@ -47,6 +47,7 @@ mod other_networks;
 mod ownership;
 mod parallel;
 mod parameters;
+mod pods;
 mod privileges;
 mod quarantine;
 mod rail_edge_cases;
