@@ -174,7 +174,7 @@ fn every_file_that_a_program_reads_has_a_finding_or_a_reason() {
     let page = DoctorPage::read();
     let all: Vec<_> = ["pkg", "plugins"].iter().flat_map(|dir| sources(&root().join(dir))).collect();
     let is_of_a_program = |path: &Path| {
-        let path = path.to_string_lossy();
+        let path = path.strip_prefix(root()).unwrap().to_string_lossy();
         path.contains("/src/") && !path.contains("/testkit/") && !path.ends_with("rules/testing.rs")
     };
     let files: BTreeSet<String> =

@@ -22,6 +22,7 @@
  *     traffic_class          the port's traffic class (MLNX_OFED's tc/1/traffic_class in sysfs); -1: none is set
  *     twins                  the number of additional RDMA devices of the PCI function (-twin, -twin2, ...)
  *     ethtool/<name>         a statistic of the function's network device (ethtool -S); u64
+ *     dcb                    1: the network device has DCB settings; see dcb.c
  *     refuse/open            the number of following calls that set the network device up which fail with EBUSY
  *     refuse/mtu             the same for calls that change its MTU
  *     refuse/mac             the number of following calls that change its address which fail with EAGAIN
@@ -379,6 +380,7 @@ static void sim_debugfs(struct sim *sim)
 		sim_scalable_debugfs(sim->pdev, sim->dir);
 	debugfs_create_file("twins", 0644, sim->dir, sim, &sim_twins_fops);
 	sim_ethtool_debugfs(&sim->ethtool, sim->pdev, sim->dir);
+	sim_dcb_debugfs(&sim->dcb, sim->dir);
 	sim_refusals_debugfs(&sim->refusals, sim->dir);
 }
 
@@ -425,6 +427,7 @@ static void sim_wrap(struct sim *sim, struct net_device *nd)
 	if (sim->twin || !dev_is_pci(sim->ib.dev.parent))
 		return;
 	sim_ethtool_wrap(&sim->ethtool, nd);
+	sim_dcb_wrap(&sim->dcb, nd);
 	sim_refusals_wrap(&sim->refusals, nd);
 }
 
@@ -458,6 +461,7 @@ static void sim_detach(struct sim *sim)
 	mutex_lock(&sims_lock);
 	list_del(&sim->node);
 	sim_ethtool_unwrap(&sim->ethtool);
+	sim_dcb_unwrap(&sim->dcb);
 	sim_refusals_unwrap(&sim->refusals);
 	mutex_unlock(&sims_lock);
 	rtnl_unlock();
@@ -590,6 +594,7 @@ static void sim_follow(struct sim *sim, struct net_device *nd, bool there)
 		sim_wrap(sim, nd);
 	} else {
 		sim_ethtool_unwrap(&sim->ethtool);
+		sim_dcb_unwrap(&sim->dcb);
 		sim_refusals_unwrap(&sim->refusals);
 	}
 }

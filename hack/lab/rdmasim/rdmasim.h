@@ -3,9 +3,11 @@
 #ifndef RDMASIM_H
 #define RDMASIM_H
 
+#include <linux/dcbnl.h>
 #include <linux/ethtool.h>
 #include <linux/netdevice.h>
 #include <linux/pci.h>
+#include <net/dcbnl.h>
 #include <rdma/ib_mad.h>
 #include <rdma/ib_verbs.h>
 
@@ -47,6 +49,21 @@ struct sim_ethtool {
 void sim_ethtool_wrap(struct sim_ethtool *ethtool, struct net_device *nd);
 void sim_ethtool_unwrap(struct sim_ethtool *ethtool);
 void sim_ethtool_debugfs(struct sim_ethtool *ethtool, struct pci_dev *pdev, struct dentry *dir);
+
+/* dcb.c: DCB settings of a function's network device. */
+
+struct sim_dcb {
+	struct dcbnl_rtnl_ops ops;
+	struct net_device *nd;			/* NULL: the function has none */
+	bool on;
+	struct ieee_pfc pfc;
+	struct ieee_ets ets;
+	u8 mode;				/* DCB_CAP_DCBX_* */
+};
+
+void sim_dcb_wrap(struct sim_dcb *dcb, struct net_device *nd);
+void sim_dcb_unwrap(struct sim_dcb *dcb);
+void sim_dcb_debugfs(struct sim_dcb *dcb, struct dentry *dir);
 
 /* refusals.c: refusals of a function's network device. */
 
@@ -99,6 +116,7 @@ struct sim {
 	struct dentry *dir;
 	struct sim_counters counters;
 	struct sim_ethtool ethtool;	/* of twin 0 of a PCI function */
+	struct sim_dcb dcb;		/* the same */
 	struct sim_refusals refusals;	/* the same */
 	struct sim_tclass tclass;
 	u32 gid_delay_ms;

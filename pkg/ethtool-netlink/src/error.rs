@@ -50,6 +50,13 @@ pub enum Error {
     Netlink(#[from] netlink::Error),
 }
 
+impl Error {
+    /// Whether the kernel refuses the request to this process: the EEPROM of a module needs `CAP_NET_ADMIN`.
+    pub fn is_permission(&self) -> bool {
+        matches!(self, Self::Netlink(error) if error.errno() == Some(nix::errno::Errno::EPERM))
+    }
+}
+
 /// What is wrong with a reply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {

@@ -35,6 +35,7 @@ mod link_state;
 mod module;
 mod module_eeprom;
 mod module_memory;
+mod module_reader;
 mod pause;
 mod sff8472;
 mod sff8636;

@@ -2,11 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{
-    cmis,
-    module_memory::{HalfPage, HalfPageAddress, ModuleMemory},
-    sff8472, sff8636,
-};
+use crate::module_memory::HalfPage;
 
 /// The content of a module's EEPROM.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -98,29 +94,8 @@ pub struct Thresholds<T> {
 }
 
 impl ModuleEeprom {
-    /// Reads a module: first the identifier, then what its specification defines.
-    ///
-    /// # Errors
-    /// If a required half page cannot be read.
-    pub fn read<M: ModuleMemory>(memory: &mut M) -> Result<Self, M::Error> {
-        let lower = memory.read(HalfPageAddress::LOWER)?;
-        Self::read_further(&lower, memory)
-    }
-
-    /// Reads a module whose lower half of page 0 was read before.
-    pub(crate) fn read_further<M: ModuleMemory>(lower: &HalfPage, memory: &mut M) -> Result<Self, M::Error> {
-        match lower.byte(0) {
-            // SFP, SFP+, SFP28.
-            0x03 => sff8472::read(lower, memory),
-            // QSFP, QSFP+, QSFP28.
-            0x0c | 0x0d | 0x11 => sff8636::read(lower, memory),
-            // QSFP-DD, OSFP, DSFP; and QSFP, SFP-DD, SFP and OSFP-XD with CMIS.
-            0x18 | 0x19 | 0x1b | 0x1e..=0x21 => cmis::read(lower, memory),
-            identifier => Ok(Self::unknown(identifier)),
-        }
-    }
-
-    fn unknown(identifier: u8) -> Self {
+    /// Returns what is known of a module whose identifier is not.
+    pub(crate) fn unknown(identifier: u8) -> Self {
         Self {
             identifier,
             interface: None,
@@ -171,20 +146,23 @@ pub(crate) fn microamperes(word: u16) -> u32 {
     u32::from(word) * 2
 }
 
-impl<T> Thresholds<T> {
-    /// Reads the four limits of a value, which all specifications have in this order; `None` if the vendor left them empty.
+impl<T: PartialOrd> Thresholds<T> {
+    /// Reads the four limits of a value, which all specifications have in this order; `None` if they are not in ascending order:
+    /// vendors leave them empty or fill them with ones, and some modules return another page instead.
     pub(crate) fn read(page: &HalfPage, at: u8, convert: impl Fn(u16) -> T) -> Option<Self> {
         let [high_alarm, low_alarm, high_warning, low_warning] =
             [0, 2, 4, 6].map(|offset| page.word(at.wrapping_add(offset)));
-        if [high_alarm, low_alarm, high_warning, low_warning] == [0; 4] {
-            return None;
-        }
-        Some(Self {
+        let limits = Self {
             high_alarm: convert(high_alarm),
             low_alarm: convert(low_alarm),
             high_warning: convert(high_warning),
             low_warning: convert(low_warning),
-        })
+        };
+        let is_ascending = limits.low_alarm <= limits.low_warning
+            && limits.low_warning <= limits.high_warning
+            && limits.high_warning <= limits.high_alarm
+            && limits.low_alarm < limits.high_alarm;
+        is_ascending.then_some(limits)
     }
 }
 
@@ -209,5 +187,21 @@ mod tests {
         assert_eq!([0x1980, 0xff80, 0x8000, 1].map(millicelsius), [25_500, -500, -128_000, 3]);
         assert_eq!((microvolts(33_000), nanowatts(10_000), microamperes(3500)), (3_300_000, 1_000_000, 7000));
         assert_eq!((microvolts(u16::MAX), nanowatts(u16::MAX)), (6_553_500, 6_553_500));
+    }
+
+    #[test]
+    fn limits_that_are_not_ascending_are_none() {
+        let read = |words: [u16; 4]| {
+            let mut bytes = [0; 128];
+            for (at, word) in words.into_iter().enumerate() {
+                bytes[2 * at..2 * at + 2].copy_from_slice(&word.to_be_bytes());
+            }
+            Thresholds::read(&HalfPage::try_from(&bytes[..]).unwrap(), 0x80, millicelsius)
+        };
+        let good = read([0x4b00, 0xfb00, 0x4600, 0x0000]).unwrap();
+        assert_eq!((good.high_alarm, good.low_alarm, good.high_warning), (75_000, -5_000, 70_000));
+        assert_eq!(read([0; 4]), None, "empty");
+        assert_eq!(read([0xffff; 4]), None, "filled with ones");
+        assert_eq!(read([0x1100, 0x0000, 0x4d65, 0x6c6c]), None, "the beginning of another page");
     }
 }

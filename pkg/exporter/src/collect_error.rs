@@ -22,7 +22,8 @@ pub enum ErrorReason {
     Unsupported,
     /// Two counters of a driver have the same metric name; only the first is exposed.
     Collision,
-    /// An owner of a pod is forbidden to read, or the API server does not have its kind; the owner below it is exposed.
+    /// An owner of a pod is forbidden to read, or the API server does not have its kind; the owner below it is exposed. Or a
+    /// module, without `CAP_NET_ADMIN`.
     Unreadable,
     /// A capability or permission is missing.
     Permission,

@@ -3,7 +3,8 @@
 mod key;
 mod pods;
 mod port;
-mod saved;
+pub(crate) mod saved;
+mod saved_port;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,9 +15,8 @@ use crate::{PodInfo, catalogue::Direction, counter_layout::CounterLayout, counte
 
 pub(crate) use key::{AccountKey, PortKey, PortUser};
 pub(crate) use port::unwrap_counter;
-pub(crate) use saved::CounterFile;
 
-use self::{pods::PodAccounts, port::PortHistory, saved::SavedPort};
+use self::{pods::PodAccounts, port::PortHistory, saved_port::SavedPort};
 
 #[derive(Debug, Default)]
 pub(crate) struct CounterHistory {

@@ -26,6 +26,12 @@ pub struct DeviceInfo {
 }
 
 impl DeviceInfo {
+    /// Whether it has a port and a slot of its own: it is a PCI function, and neither a VF nor a scalable function.
+    pub(crate) fn is_physical(&self) -> bool {
+        let function = self.function.as_deref();
+        !self.is_vf && function.is_some_and(|function| function.parse::<PciAddress>().is_ok())
+    }
+
     /// Reads the properties. `place` is the sysfs of the device's network namespace, `node` that of the host. Values that
     /// cannot be read are `None`.
     pub(crate) fn read(place: &Sysfs, node: &Sysfs, device: &str) -> Self {

@@ -23,7 +23,7 @@ use crate::{
     collector_health::CollectorHealth,
     collector_set::CollectorTimes,
     counter_files::OpenFileBudget,
-    counter_history::{CounterFile, CounterHistory, PortUser},
+    counter_history::{CounterHistory, PortUser, saved::CounterFile},
     counter_layout::CounterLayouts,
     counter_sets::{self, CounterSets},
     counter_values::CounterValues,

@@ -1,6 +1,10 @@
 //! The physical state of a port: of its link, over ethtool netlink, and of its card's slot, from sysfs.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use ethtool_netlink::{Fec, Handle, LinkModes, LinkState, LinkStatistics, Module, Pause};
 use identifiers::LinkName;
@@ -8,8 +12,11 @@ use sysfs::Sysfs;
 
 use crate::{CollectError, Collector, ErrorReason};
 
-/// How long a reading is used at least. Modules update their values about once per second.
-pub(crate) const MIN_AGE: Duration = Duration::from_secs(10);
+/// How long a reading is used at least. One of a module takes up to a second, in which the kernel changes no other link.
+pub(crate) const MIN_AGE: Duration = Duration::from_secs(30);
+
+/// How long a module that could not be read is not read again: the driver of mlx5 logs each attempt at an empty cage.
+const EMPTY_CAGE_AGE: Duration = Duration::from_secs(600);
 
 /// The physical state of a port. What the driver does not report is `None`.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -26,6 +33,8 @@ pub struct PhysicalState {
     pub statistics: Option<LinkStatistics>,
     /// The plug-in module.
     pub module: Option<Module>,
+    /// When the module could not be read, as that of an empty cage.
+    pub module_unreadable: Option<Instant>,
     /// The card's slot.
     pub pcie: Option<PcieState>,
 }
@@ -46,8 +55,9 @@ pub struct PcieState {
 }
 
 impl PhysicalState {
-    /// Reads the state of a link of this thread's network namespace, and of its PCI function.
+    /// Reads the state of a link of this thread's network namespace, and of its PCI function. `former` is the last one.
     pub(crate) fn read(
+        former: Option<&Self>,
         sysfs: &Sysfs,
         link: Option<&LinkName>,
         function: Option<&str>,
@@ -70,7 +80,14 @@ impl PhysicalState {
         state.fec = note(handle.fec(link), errors);
         state.pause = note(handle.pause(link), errors);
         state.statistics = note(handle.statistics(link), errors);
-        state.module = note(handle.module(link), errors);
+        state.module_unreadable =
+            former.and_then(|state| state.module_unreadable).filter(|since| since.elapsed() < EMPTY_CAGE_AGE);
+        if state.module_unreadable.is_none() {
+            let module = handle.module(link);
+            let is_unreadable = matches!(module, Err(ethtool_netlink::Error::ModuleUnreadable { .. }));
+            state.module_unreadable = is_unreadable.then(Instant::now);
+            state.module = note(module, errors);
+        }
         state
     }
 }

@@ -104,6 +104,12 @@ impl DeviceReader {
         }
         self.read_counters(&mut steps);
         read_objects(session, assignment, &mut steps);
+        // The last one, because a collection does not wait for what follows a reading that takes long.
+        if session.place.is_node() && self.facts.is_physical() {
+            for (at, port) in ports.iter().enumerate() {
+                self.read_physical_state(session, assignment, at, port, &mut steps);
+            }
+        }
     }
 
     /// Reads the port with index `at` in the reading.
@@ -143,9 +149,6 @@ impl DeviceReader {
             kept.gids(&self.view, &device.name, number, assignment.gids_before, t)
         });
         steps.store(|reading| reading.ports[at].gids = gids.flatten());
-        if session.place.is_node() && !self.facts.is_vf {
-            self.read_physical_state(session, assignment, at, port, steps);
-        }
     }
 
     /// Reads the physical state of a port with index `at` in the reading, unless the last one is recent.
@@ -157,22 +160,24 @@ impl DeviceReader {
         port: &rdma::Port,
         steps: &mut ReadStages<'_>,
     ) {
-        if !task.stages.has(Collector::Physical) {
+        if !task.has_reading_of(Collector::Physical) {
             return;
         }
         let key = (task.device.index, port.port);
-        let is_recent = task.physical.last(&key).is_some_and(|(state, is_recent)| {
-            steps.store(|reading| reading.ports[at].physical = Some(state));
-            is_recent
-        });
-        if is_recent {
+        let former = task.physical.last(&key);
+        if let Some((state, _)) = &former {
+            steps.store(|reading| reading.ports[at].physical = Some(state.clone()));
+        }
+        if former.as_ref().is_some_and(|(_, is_recent)| *is_recent) {
             return;
         }
+        let former = former.as_ref().map(|(state, _)| &**state);
         let began = Instant::now();
         let link = port.link_name.as_deref().and_then(|link| link.parse().ok());
         let function = self.facts.function.as_deref();
-        let state = steps
-            .take(Collector::Physical, |t| PhysicalState::read(&session.node, link.as_ref(), function, t));
+        let state = steps.take(Collector::Physical, |t| {
+            PhysicalState::read(former, &session.node, link.as_ref(), function, t)
+        });
         let Some(state) = state.map(Arc::new) else { return };
         task.physical.add(key, state.clone(), began);
         steps.store(|reading| reading.ports[at].physical = Some(state));
@@ -218,14 +223,17 @@ fn ports(session: &mut NetnsSockets, device: &Device, errors: &mut Vec<CollectEr
 /// Reads the numbers of objects, the objects, and the counter sets that are bound to queue pairs.
 fn read_objects(session: &mut NetnsSockets, task: &DeviceTask, steps: &mut ReadStages<'_>) {
     let device = &task.device;
-    let counts = steps.take(Collector::Resources, |t| resource_counts(session, device, t)).flatten();
-    let Some(counts) = counts else { return };
-    steps.store(|reading| reading.resources = Some(counts.clone()));
+    if !task.has_reading_of(Collector::Resources) {
+        return;
+    }
     let key = (session.place.id, device.index);
     let is_recent = task.listed.last(&key).is_some_and(|(objects, is_recent)| {
         steps.store(|reading| reading.objects = Some(objects));
         is_recent
     });
+    let counts = steps.take(Collector::Resources, |t| resource_counts(session, device, t)).flatten();
+    let Some(counts) = counts else { return };
+    steps.store(|reading| reading.resources = Some(counts.clone()));
     if !is_recent {
         let began = Instant::now();
         let listed =

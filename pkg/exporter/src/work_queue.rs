@@ -348,7 +348,7 @@ impl WorkQueue {
         let limit = if place.is_node() { usize::MAX } else { MAX_DEVICES_PER_POD };
         for device in wanted.take(limit) {
             let key = (place.id, device.index);
-            let stages = self.responsive_stages(key, &device.name, &mut state.output.errors);
+            let (stages, pending) = self.responsive_stages(key, &device.name, &mut state.output.errors);
             let at_once = self.options.gids.at_once.contains(&device.name);
             let gids_before = if at_once { Instant::now() } else { self.options.gids.before };
             // Opening the device's files is still blocked.
@@ -360,6 +360,7 @@ impl WorkQueue {
             let assignment = DeviceTask {
                 device,
                 stages,
+                pending,
                 gids_before,
                 listed: self.options.listed.clone(),
                 physical: self.options.physical.clone(),
@@ -368,13 +369,14 @@ impl WorkQueue {
         }
     }
 
+    /// Returns the stages that do not hang, and the costly ones that are still running.
     fn responsive_stages(
         &self,
         (place, device): DeviceKey,
         name: &str,
         errors: &mut Vec<CollectError>,
-    ) -> crate::CollectorSet {
-        let mut stages = self.options.collectors;
+    ) -> (crate::CollectorSet, Vec<Collector>) {
+        let (mut stages, mut running) = (self.options.collectors, Vec::new());
         let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         for request in pending.values().filter(|q| (q.place, q.device) == (place, Some(device))) {
             let stage = request.stage;
@@ -382,9 +384,11 @@ impl WorkQueue {
             let (of, since) = (format!("{stage} of RDMA device {name}"), request.since.elapsed());
             if !is_costly(stage) || since > HUNG_AFTER {
                 errors.push(CollectError::still_timed_out(stage, &of, since));
+            } else {
+                running.push(stage);
             }
         }
-        stages
+        (stages, running)
     }
 
     fn read(

@@ -55,12 +55,14 @@ pub struct LinkSettingsReader {
     dcb: Option<dcb::Handle>,
     ethtool: Option<ethtool_netlink::Handle>,
     unread: Vec<Unread>,
+    /// Whether the kernel does not let this process read modules, for which it demands `CAP_NET_ADMIN`.
+    modules_refused: bool,
 }
 
 impl LinkSettingsReader {
     /// Opens the kernel's interfaces. One that cannot be opened is listed by [`LinkSettingsReader::unread`].
     pub fn open() -> Self {
-        let mut reader = Self { dcb: None, ethtool: None, unread: Vec::new() };
+        let mut reader = Self { dcb: None, ethtool: None, unread: Vec::new(), modules_refused: false };
         let dcb = dcb::Handle::open();
         reader.dcb = dcb.map_err(|error| reader.note("DCB settings", &error)).ok();
         let ethtool = ethtool_netlink::Handle::open();
@@ -87,13 +89,22 @@ impl LinkSettingsReader {
         settings.state = known(ethtool.link_state(link), &mut errors);
         settings.fec = known(ethtool.fec(link), &mut errors);
         settings.pause = known(ethtool.pause(link), &mut errors);
+        let mut is_refused = false;
         settings.module = match ethtool.module(link) {
             // A cage without a module.
             Err(ModuleUnreadable { .. }) => None,
+            Err(error) if error.is_permission() => {
+                is_refused = true;
+                None
+            }
             module => known(module, &mut errors),
         };
         for error in errors {
             self.note(format_args!("the physical state of {link}"), &error);
+        }
+        if is_refused && !self.modules_refused {
+            self.modules_refused = true;
+            self.note("the modules of links", &"it needs CAP_NET_ADMIN");
         }
         Some(settings)
     }

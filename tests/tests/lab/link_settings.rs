@@ -1,6 +1,9 @@
 //! `silkrail links` shows what `ethtool` and `dcb` show.
 
-use serde_json::Value;
+use std::fs;
+
+use dcb::{AppPriority, AppSelector, DcbxMode};
+use serde_json::{Value, json};
 use silkrail_tests::{cli::silkrail, machine::LabMachine};
 use testkit::Observe;
 
@@ -41,4 +44,79 @@ fn the_physical_state_is_that_of_ethtool() {
         let output = machine.node.command(args[0]).args(&args[1..]).output().unwrap();
         assert!(!output.status.success(), "{args:?}: {output:?}");
     }
+}
+
+/// Returns the priorities for which `dcb` shows PFC.
+fn pfc(machine: &LabMachine) -> Vec<u8> {
+    let shown = machine.node.run("dcb", &["-j", "pfc", "show", "dev", "eth0"]);
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    let on = |priority: &u8| shown["prio_pfc"][usize::from(*priority)] == true;
+    assert_eq!(shown["prio_pfc"].as_array().map(Vec::len), Some(8), "{shown}");
+    (0..8).filter(on).collect()
+}
+
+#[test]
+fn dcb_settings_are_those_of_the_dcb_tool() {
+    let machine = LabMachine::shared();
+    let pf = fs::read_link("/sys/class/net/eth0/device").unwrap();
+    let pf = pf.file_name().unwrap().to_str().unwrap();
+    let _dcb = machine.simulate(pf, "dcb", "1");
+    let dcb = |args: &str| machine.node.run("dcb", &args.split(' ').collect::<Vec<_>>());
+    let shown = || silkrail("links eth0 --json").ended(0).json()[0]["dcb"].clone();
+    let columns = || {
+        let table = silkrail("links eth0").ended(0).stdout;
+        let line: Vec<_> =
+            table.lines().nth(1).unwrap().split_ascii_whitespace().map(str::to_owned).collect();
+        line[line.len() - 2..].join(" ")
+    };
+    assert_eq!((pfc(&machine), columns().as_str()), (vec![], "off host"));
+
+    dcb("pfc set dev eth0 prio-pfc all:off 3:on 5:on");
+    dcb("app add dev eth0 dscp-prio 26:3");
+    dcb("ets set dev eth0 tc-tsa all:strict 3:ets tc-bw all:0 3:100 prio-tc all:0 3:3");
+    assert_eq!((pfc(&machine), columns().as_str()), (vec![3, 5], "3,5 host"));
+    let settings = shown();
+    assert_eq!(settings["pfc"]["enabled"], json!([3, 5]));
+    assert_eq!(settings["apps"], json!([{"selector": "dscp", "protocol": 26, "priority": 3}]));
+    assert_eq!(settings["ets"]["priorityClass"], json!([0, 0, 0, 3, 0, 0, 0, 0]));
+    assert_eq!(settings["ets"]["transmitBandwidth"][3], 100);
+    dcb("dcbx set dev eth0 ieee");
+    assert_eq!(columns(), "3,5 firmware");
+    dcb("dcbx set dev eth0 host ieee");
+    dcb("app del dev eth0 dscp-prio 26:3");
+}
+
+#[test]
+fn the_dcb_crate_sets_what_the_dcb_tool_shows() {
+    let machine = LabMachine::shared();
+    let pf = fs::read_link("/sys/class/net/eth0/device").unwrap();
+    let pf = pf.file_name().unwrap().to_str().unwrap();
+    let link = "eth0".parse().unwrap();
+    let handle = dcb::Handle::open().unwrap();
+    assert!(handle.settings(&link).unwrap_err().is_unsupported(), "the driver itself has no DCB");
+    let _dcb = machine.simulate(pf, "dcb", "1");
+    handle.set_pfc(&link, &[3, 4]).unwrap();
+    assert_eq!(pfc(&machine), [3, 4]);
+    handle.set_pfc(&link, &[]).unwrap();
+    assert!(pfc(&machine).is_empty());
+    let app = AppPriority { selector: AppSelector::Dscp, protocol: 26, priority: 3 };
+    let apps = || machine.node.run("dcb", &["app", "show", "dev", "eth0", "dscp-prio"]);
+    handle.add_app(&link, app).unwrap();
+    assert!(apps().contains("26:3") || apps().contains("AF31:3"), "{}", apps());
+    handle.del_app(&link, app).unwrap();
+    assert!(!apps().contains(":3"), "{}", apps());
+    let mut ets = handle.settings(&link).unwrap().ets.unwrap();
+    ets.priority_class[3] = 3;
+    handle.set_ets(&link, &ets).unwrap();
+    let shown = machine.node.run("dcb", &["ets", "show", "dev", "eth0", "prio-tc"]);
+    assert!(shown.contains("3:3"), "{shown}");
+    // What the firmware manages cannot be set.
+    let mode = |host| DcbxMode { host, ieee: true, ..DcbxMode::default() };
+    handle.set_dcbx(&link, mode(false)).unwrap();
+    let refused = handle.set_pfc(&link, &[3]).unwrap_err().to_string();
+    assert!(refused.contains("firmware"), "{refused}");
+    handle.set_dcbx(&link, mode(true)).unwrap();
+    handle.set_pfc(&link, &[3]).unwrap();
+    let trust = handle.set_trust(&link, &[AppSelector::Dscp]).unwrap_err();
+    assert!(trust.is_unsupported(), "mlx5 has no trust order either: {trust}");
 }

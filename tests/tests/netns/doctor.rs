@@ -30,7 +30,9 @@ impl DoctorNode {
         let rail = RailNode::new();
         let run = |program: &str, args: &[&str]| drop(rail.node.run(program, args));
         // The node's own configuration, instead of the machine's.
-        run("mount", &["-t", "tmpfs", "-o", "mode=755", "tmpfs", "/etc"]);
+        for directory in ["/etc", "/var/lib"] {
+            run("mount", &["-t", "tmpfs", "-o", "mode=755", "tmpfs", directory]);
+        }
         fs::create_dir_all(NETWORKS).unwrap();
         let state = rail.node.state_dir();
         fs::create_dir_all(&state).unwrap();
@@ -191,7 +193,6 @@ fn a_chain_in_the_wrong_order_is_reported() {
 #[test]
 fn the_first_file_of_a_kubernetes_node_is_the_clusters_network() {
     let node = DoctorNode::new();
-    node.rail.node.run("mount", &["-t", "tmpfs", "tmpfs", "/var/lib"]);
     fs::create_dir_all("/var/lib/kubelet").unwrap();
     let before = node.found();
     let file = format!("{NETWORKS}/20-rail.conflist");
@@ -374,7 +375,6 @@ fn definitions_of_multus_are_examined_like_files() {
         Vec::<String>::new(),
         "no kubelet"
     );
-    node.rail.node.run("mount", &["-t", "tmpfs", "tmpfs", "/var/lib"]);
     let checkpoint = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint";
     write(
         checkpoint,

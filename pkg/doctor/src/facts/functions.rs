@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{
     acs,
     interrupts::Interrupts,
-    pci_express::{PcieControl, PcieErrors, PcieLink},
+    pci_express::{DEVICES, PcieControl, PcieErrors, PcieLink},
 };
 use crate::{Known, host_root::HostRoot};
 
@@ -47,12 +47,13 @@ pub(crate) struct FunctionFacts {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Gpu {
     pub(crate) address: String,
+    /// `vendor:device`.
+    pub(crate) model: String,
     pub(crate) numa_node: Option<u32>,
     pub(crate) pcie: PcieLink,
     pub(crate) pcie_errors: PcieErrors,
 }
 
-pub(super) const DEVICES: &str = "sys/bus/pci/devices";
 const NVIDIA: &str = "0x10de";
 const AMD: &str = "0x1002";
 
@@ -64,7 +65,7 @@ pub(crate) fn read(tree: &HostRoot) -> (Vec<FunctionFacts>, Vec<Gpu>) {
         if class.starts_with("0x02") {
             functions.push(function(tree, address, vendor));
         } else if is_gpu(&class, &vendor) {
-            gpus.push(gpu(tree, address));
+            gpus.push(gpu(tree, address, &vendor));
         }
     }
     for function in functions.iter_mut().filter(|function| function.has_rdma() && function.pf.is_none()) {
@@ -85,9 +86,11 @@ fn is_gpu(class: &str, vendor: &str) -> bool {
     matches!(vendor, NVIDIA | AMD) && (class.starts_with("0x03") || class.starts_with("0x12"))
 }
 
-fn gpu(tree: &HostRoot, address: &str) -> Gpu {
+fn gpu(tree: &HostRoot, address: &str, vendor: &str) -> Gpu {
+    let device = tree.text(format!("{DEVICES}/{address}/device")).into_option().unwrap_or_default();
     Gpu {
         address: address.to_owned(),
+        model: format!("{vendor}:{device}"),
         numa_node: numa_node(tree, address),
         pcie: PcieLink::read(tree, address),
         pcie_errors: PcieErrors::read(tree, address),

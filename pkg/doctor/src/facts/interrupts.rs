@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::functions::DEVICES;
+use super::pci_express::DEVICES;
 use crate::host_root::HostRoot;
 
 /// The interrupts of a function.

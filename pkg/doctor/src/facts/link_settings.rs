@@ -5,7 +5,7 @@ use link_settings::{LinkSettings, LinkSettingsReader};
 use super::{ExaminationScope, devices::DeviceFacts, functions::FunctionFacts};
 use crate::host_root::HostRoot;
 
-/// Reads the settings of the links of RDMA ports of the host, except those of VFs.
+/// Reads the settings of the links of RDMA ports of the host, except those of VFs and scalable functions.
 pub(crate) fn read(
     tree: &HostRoot,
     scope: &ExaminationScope,
@@ -15,11 +15,12 @@ pub(crate) fn read(
     if !scope.can_query_netlink() {
         return Vec::new();
     }
-    let is_vf = |device: &&DeviceFacts| {
+    // Neither a VF nor a scalable function, which is no PCI function.
+    let is_pf = |device: &&DeviceFacts| {
         let function = functions.iter().find(|function| Some(&function.address) == device.function.as_ref());
-        function.is_some_and(|function| function.pf.is_some())
+        function.is_some_and(|function| function.pf.is_none())
     };
-    let physical = devices.iter().filter(|device| !is_vf(device));
+    let physical = devices.iter().filter(is_pf);
     let mut links: Vec<&str> =
         physical.flat_map(|device| &device.ports).filter_map(|port| port.link.as_deref()).collect();
     links.sort_unstable();

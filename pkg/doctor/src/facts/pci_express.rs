@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
-use super::functions::DEVICES;
 use crate::host_root::HostRoot;
+
+/// The directory of the PCI functions.
+pub(super) const DEVICES: &str = "sys/bus/pci/devices";
 
 /// The PCI Express link of a function: current and maximum values.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -97,7 +99,7 @@ impl PcieControl {
         if config.len() == HEADER {
             tree.note_unexamined(
                 format!("PCIe settings of {address}"),
-                "only root can read its configuration space",
+                "its configuration space can be read with CAP_SYS_ADMIN only",
             );
         }
         Self::parse(&config)

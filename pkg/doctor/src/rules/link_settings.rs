@@ -44,12 +44,32 @@ fn below_speed(facts: &NodeFacts, settings: &LinkSettings) -> Option<Finding> {
     let modes = settings.modes.as_ref().filter(|modes| modes.is_below_highest_speed())?;
     facts.link(&settings.link).filter(|link| link.has_carrier())?;
     let (speed, highest) = (modes.speed?, modes.highest_supported_speed?);
-    let finding =
-        BELOW.warning(&settings.link, format!("the port runs at {speed} Mb/s, and supports {highest} Mb/s"));
+    let text = format!("the port runs at {speed} Mb/s, and supports {highest} Mb/s");
+    // A port of an equal card that is faster shows that the speed is not that of the switch.
+    let is_slower_than_equal = model(facts, &settings.link).is_some_and(|own| {
+        let equal =
+            facts.link_settings.iter().filter(|other| model(facts, &other.link).as_ref() == Some(&own));
+        equal.filter_map(|other| other.modes.as_ref()?.speed).any(|other| other > speed)
+    });
+    let finding = match is_slower_than_equal {
+        true => BELOW.warning(&settings.link, text),
+        false => BELOW.info(&settings.link, text),
+    };
     let lanes = modes.lanes.map(|lanes| format!("lanes: {lanes}"));
     Some(finding.because(format!("link modes: {}", modes.supported.join(" "))).because_all(lanes).fix(
         "check the cable, the module and the speed of the switch port: a collective operation waits for the slowest port",
     ))
+}
+
+/// Returns the model of the card of a link.
+fn model(facts: &NodeFacts, link: &str) -> Option<String> {
+    let device = facts
+        .devices
+        .iter()
+        .find(|device| device.ports.iter().any(|port| port.link.as_deref() == Some(link)))?;
+    let function =
+        facts.functions.iter().find(|function| Some(&function.address) == device.function.as_ref())?;
+    Some(function.model.clone())
 }
 
 fn hot(settings: &LinkSettings) -> Option<Finding> {
@@ -82,8 +102,12 @@ fn lossless(settings: &LinkSettings, dcb: &DcbSettings, port: &PortFacts) -> Vec
     } else if let Some((class, priority)) =
         priority_of_rdma(dcb, port).filter(|(_, priority)| !pfc.enabled.contains(priority))
     {
-        let finding = PRIORITY
-            .warning(link, format!("RDMA uses priority {priority}, and PFC is enabled for {enabled}"));
+        let text = format!("RDMA uses priority {priority}, and PFC is enabled for {enabled}");
+        // Without DSCP, packets with a VLAN tag have the priority of the tag, which only their link knows.
+        let finding = match dcb.trusts_dscp() {
+            true => PRIORITY.warning(link, text),
+            false => PRIORITY.info(link, format!("{text}, unless its packets have a VLAN tag")),
+        };
         found.push(
             finding
                 .because(format!("traffic class {class}: DSCP {}", class >> 2))

@@ -44,9 +44,13 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         found.extend(requests(facts, pf));
         found.extend(remote_interrupts(pf));
     }
-    // An idle GPU reduces the speed of its link to save power, but not the width.
+    // An idle GPU reduces the speed of its link to save power. Fewer lanes than an equal GPU has are a fault, and fewer than it
+    // could have may be how the node was built.
     for gpu in &facts.gpus {
-        found.extend(narrow(&gpu.address, "GPU", &gpu.pcie));
+        let equal = facts.gpus.iter().filter(|other| other.model == gpu.model);
+        if equal.into_iter().any(|other| other.pcie.width > gpu.pcie.width) {
+            found.extend(narrow(&gpu.address, "GPU", &gpu.pcie));
+        }
         found.extend(errors(&gpu.address, "GPU", gpu.pcie_errors));
     }
 }
@@ -88,7 +92,8 @@ fn errors(address: &str, what: &str, errors: PcieErrors) -> Option<Finding> {
 
 /// Checks how a card with a fast port reads and writes memory.
 fn requests(facts: &NodeFacts, pf: &FunctionFacts) -> Vec<Finding> {
-    let Some(control) = pf.pcie_control else { return Vec::new() };
+    // A VF that was passed to a virtual machine looks like a PF, but has no link of its own, and zeros in this register.
+    let Some(control) = pf.pcie_control.filter(|_| pf.pcie.width.is_some()) else { return Vec::new() };
     let Some(speed) = port_gigabits(facts, pf).filter(|speed| *speed >= FAST_PORT) else { return Vec::new() };
     let mut found = Vec::new();
     if control.max_read_request < RECOMMENDED_READ_REQUEST {
@@ -202,10 +207,29 @@ mod tests {
         let healthy = gpu(|_| {});
         let more = |change| gpu(change).into_iter().filter(|id| !healthy.contains(id)).collect::<Vec<_>>();
         assert_eq!(more(|gpu| gpu.pcie_errors.fatal = 1), ["pcie-errors 0000:01:00.0"]);
-        let narrow = more(|gpu| (gpu.pcie.width, gpu.pcie.max_width) = (Some(8), Some(16)));
-        assert_eq!(narrow, ["pcie-width-reduced 0000:01:00.0"]);
+        let as_built = more(|gpu| (gpu.pcie.width, gpu.pcie.max_width) = (Some(8), Some(16)));
+        assert!(as_built.is_empty(), "a slot with eight lanes: {as_built:?}");
         let idle = more(|gpu| (gpu.pcie.speed, gpu.pcie.max_speed) = (Some(2.5), Some(32.0)));
         assert!(idle.is_empty(), "an idle GPU saves power: {idle:?}");
+    }
+
+    #[test]
+    fn a_gpu_with_fewer_lanes_than_an_equal_one_is_reported() {
+        let gpu = |address: &str, model: &str, width| Gpu {
+            address: address.into(),
+            model: model.into(),
+            numa_node: Some(0),
+            pcie: PcieLink { width: Some(width), max_width: Some(16), ..PcieLink::default() },
+            ..Gpu::default()
+        };
+        let narrow = |gpus: Vec<Gpu>| {
+            let mut found = with(|facts| facts.gpus = gpus);
+            found.retain(|finding| finding.starts_with("pcie"));
+            found
+        };
+        let found =
+            narrow(vec![gpu("01:00.0", "h100", 16), gpu("02:00.0", "h100", 8), gpu("03:00.0", "l4", 8)]);
+        assert_eq!(found, ["pcie-width-reduced 02:00.0"]);
     }
 
     #[test]
@@ -213,6 +237,12 @@ mod tests {
         let slow = PcieControl { max_read_request: 512, relaxed_ordering: false };
         let found = with(|facts| facts.functions[0].pcie_control = Some(slow));
         assert_eq!(found, ["pcie-small-reads 0000:af:00.0", "pcie-ordered-writes 0000:af:00.0"]);
+        let passed_through = with(|facts| {
+            facts.functions[0].pcie = PcieLink::default();
+            facts.functions[0].pcie_control =
+                Some(PcieControl { max_read_request: 128, relaxed_ordering: false });
+        });
+        assert!(passed_through.is_empty(), "a VF in a virtual machine: {passed_through:?}");
         let good = PcieControl { max_read_request: 4096, relaxed_ordering: true };
         assert!(with(|facts| facts.functions[0].pcie_control = Some(good)).is_empty());
         let found = with(|facts| {

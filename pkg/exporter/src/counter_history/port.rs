@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{key::PortUser, saved::SavedPort};
+use super::{key::PortUser, saved_port::SavedPort};
 use crate::{
     catalogue::{CommonMetric, Direction, MetricDescriptor},
     counter_layout::{CommonSum, CounterLayout, SumComposition},

@@ -2,14 +2,14 @@
 //! before it, and the next rate would be a spike.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
 use serde::{Deserialize, Serialize};
 
-use super::{CounterHistory, PortKey};
+use super::{CounterHistory, PortKey, saved_port::SavedPort};
 
 /// How often the raw values are saved if no offset has changed. A wraparound while the daemon does not run is recognized by them.
 const SAVE_INTERVAL: Duration = Duration::from_secs(60);
@@ -24,19 +24,6 @@ struct SavedCounters {
     /// The counters of another boot started at zero.
     boot_id: String,
     ports: Vec<SavedPort>,
-}
-
-/// The 32-bit counters of a port.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct SavedPort {
-    index: u32,
-    port: u32,
-    /// The PCI function of the device, or its name. The kernel could give the index to another device.
-    device: String,
-    /// How often counters of the port were reset.
-    pub(super) resets: u64,
-    /// Raw value and offset of each counter.
-    pub(super) counters: BTreeMap<String, (u64, u64)>,
 }
 
 /// The file of the offsets.

@@ -59,8 +59,7 @@ fn link(families: &mut Exposition, state: &PhysicalState, port: &LabelSet) {
         ("rdma_port_max_speed_bytes_per_second", "Highest speed of the link modes that the port supports.");
     add(families, Kind::Gauge, name, port.clone(), highest.map(|speed| u64::from(speed) * BYTES_PER_MEGABIT));
     let downs = state.state.as_ref().and_then(|state| state.down_events);
-    let name =
-        ("rdma_port_link_down_events_total", "How often the link went down since its driver was loaded.");
+    let name = ("rdma_port_link_down_events_total", "How often the link went down.");
     add(families, Kind::Counter, name, port.clone(), downs.map(u64::from));
     if let Some(statistics) = &state.statistics {
         let name = ("rdma_port_symbol_errors_total", "Invalid symbols that the PHY has received.");

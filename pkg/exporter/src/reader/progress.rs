@@ -36,12 +36,21 @@ pub(crate) struct DeviceTask {
     pub(crate) device: Device,
     /// The stages to run.
     pub(crate) stages: CollectorSet,
+    /// Costly stages that are still running for a former collection: the readings before are used.
+    pub(crate) pending: Vec<Collector>,
     /// The objects that were listed last.
     pub(crate) listed: ListedObjects,
     /// The physical states that were read last.
     pub(crate) physical: PhysicalStates,
     /// GID tables that were read before this time are read again.
     pub(crate) gids_before: Instant,
+}
+
+impl DeviceTask {
+    /// Whether a stage runs, or its former reading is used.
+    pub(crate) fn has_reading_of(&self, stage: Collector) -> bool {
+        self.stages.has(stage) || self.pending.contains(&stage)
+    }
 }
 
 impl ReadProgress {
