@@ -242,18 +242,21 @@ const FAULTS: [PlantedFault; 49] = [
         }
     }),
     (&["warning pcie-width-reduced 0000:01:00.0", "warning pcie-errors 0000:01:00.0"], |tree| {
-        let gpu = [
-            ("class", "0x030200"),
-            ("vendor", "0x10de"),
-            ("numa_node", "0"),
-            ("current_link_speed", "2.5 GT/s PCIe"),
-            ("max_link_speed", "32.0 GT/s PCIe"),
-            ("current_link_width", "8"),
-            ("max_link_width", "16"),
-            ("aer_dev_fatal", "TOTAL_ERR_FATAL 1\n"),
-        ];
-        for (name, text) in gpu {
-            tree.put(&format!("sys/bus/pci/devices/0000:01:00.0/{name}"), text);
+        for (address, lanes, fatal) in [("0000:01:00.0", "8", "1"), ("0000:02:00.0", "16", "0")] {
+            let gpu = [
+                ("class", "0x030200"),
+                ("vendor", "0x10de"),
+                ("device", "0x2330"),
+                ("numa_node", "0"),
+                ("current_link_speed", "2.5 GT/s PCIe"),
+                ("max_link_speed", "32.0 GT/s PCIe"),
+                ("current_link_width", lanes),
+                ("max_link_width", "16"),
+                ("aer_dev_fatal", &format!("TOTAL_ERR_FATAL {fatal}\n")),
+            ];
+            for (name, text) in gpu {
+                tree.put(&format!("sys/bus/pci/devices/{address}/{name}"), text);
+            }
         }
         tree.put("sys/module/nvidia_peermem/x", "");
     }),

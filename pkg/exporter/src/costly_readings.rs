@@ -8,6 +8,20 @@ use std::{
     time::{Duration, Instant},
 };
 
+use netns::NetNsId;
+
+use crate::{DeviceResources, PhysicalState};
+
+/// Network namespace and device index. The index does not change when a device is moved or renamed, but open files belong to
+/// the sysfs of one namespace.
+pub(crate) type DeviceKey = (NetNsId, u32);
+
+/// The objects of devices that were listed last.
+pub(crate) type ListedObjects = CostlyReadings<DeviceKey, DeviceResources>;
+
+/// The physical states of ports of the host that were read last, by device index and port.
+pub(crate) type PhysicalStates = CostlyReadings<(u32, u32), PhysicalState>;
+
 /// A reading is used for this multiple of the time that it took: a card is busy with it for at most a twentieth of all time.
 const COST_FACTOR: u32 = 20;
 

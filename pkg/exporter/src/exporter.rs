@@ -22,6 +22,7 @@ use crate::{
     addresses::PoolUsageReader,
     collector_health::CollectorHealth,
     collector_set::CollectorTimes,
+    costly_readings::{DeviceKey, ListedObjects, PhysicalStates},
     counter_files::OpenFileBudget,
     counter_history::{CounterHistory, PortUser, saved::CounterFile},
     counter_layout::CounterLayouts,
@@ -37,9 +38,7 @@ use crate::{
     psn::{self, Sampler},
     reader::DeviceReader,
     resource_usage::{ContextOwners, DeviceUsage, HolderResolver},
-    work_queue::{
-        self, CollectionOptions, CollectionOutput, DeviceKey, ListedObjects, PendingRequests, PhysicalStates,
-    },
+    work_queue::{self, CollectionOptions, CollectionOutput, PendingRequests},
 };
 
 /// Collects the metrics of a node repeatedly.

@@ -15,25 +15,15 @@ use netns::{NetNs, NetNsId};
 use sysfs::Sysfs;
 
 use crate::{
-    CollectError, Collector, DeviceReading, DeviceResources, PhysicalState,
+    CollectError, Collector, DeviceReading,
     collector_set::CollectorTimes,
-    costly_readings::{COSTLY_TIMEOUT, CostlyReadings, HUNG_AFTER},
+    costly_readings::{COSTLY_TIMEOUT, DeviceKey, HUNG_AFTER, ListedObjects, PhysicalStates},
     counter_files::OpenFileBudget,
     gid_schedule::GidPlan,
     netns_sockets::NetnsSockets,
     netns_target::NetnsTarget,
     reader::{DeviceReader, DeviceTask, ReadProgress},
 };
-
-/// Network namespace and device index. The index does not change when a device is moved or renamed, but open files belong to
-/// the sysfs of one namespace.
-pub(crate) type DeviceKey = (NetNsId, u32);
-
-/// The objects of devices that were listed last.
-pub(crate) type ListedObjects = CostlyReadings<DeviceKey, DeviceResources>;
-
-/// The physical states of ports of the host that were read last, by device index and port.
-pub(crate) type PhysicalStates = CostlyReadings<(u32, u32), PhysicalState>;
 
 /// Whether the last reading of a stage is used while a new one takes long.
 fn is_costly(stage: Collector) -> bool {

@@ -10,9 +10,9 @@ use rdma::Device;
 use crate::{
     CollectError, Collector, CollectorSet, DeviceReading, RawCounters,
     collector_set::CollectorTimes,
+    costly_readings::{ListedObjects, PhysicalStates},
     device_info::DeviceInfo,
     netns_sockets::NetnsSockets,
-    work_queue::{ListedObjects, PhysicalStates},
 };
 
 /// The progress of reading a device. After a timeout the collection takes the values that were read so far.
