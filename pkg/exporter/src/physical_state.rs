@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    path::Path,
     time::{Duration, Instant},
 };
 
@@ -113,16 +112,16 @@ impl PcieState {
     fn read(sysfs: &Sysfs, function: &str) -> Self {
         let dir = sysfs.root().join("bus/pci/devices").join(function);
         let text = |file: &str| fs::read_to_string(dir.join(file)).ok();
-        let speed = |file: &str| transfers(&text(file)?);
-        let lanes = |file: &str| text(file)?.trim().parse().ok().filter(|lanes| (1..=32).contains(lanes));
+        let speed = |file: &str| Some(sysfs::parse_link_speed(&text(file)?)? * 1e9);
+        let lanes = |file: &str| sysfs::parse_link_width(&text(file)?);
         let severities = [
             ("correctable", "aer_dev_correctable", "TOTAL_ERR_COR"),
             ("nonfatal", "aer_dev_nonfatal", "TOTAL_ERR_NONFATAL"),
             ("fatal", "aer_dev_fatal", "TOTAL_ERR_FATAL"),
         ];
-        let errors = severities
-            .into_iter()
-            .filter_map(|(severity, file, total)| Some((severity, total_of(&dir.join(file), total)?)));
+        let errors = severities.into_iter().filter_map(|(severity, file, total)| {
+            Some((severity, sysfs::parse_aer_total(&text(file)?, total)?))
+        });
         Self {
             speed: speed("current_link_speed"),
             max_speed: speed("max_link_speed"),
@@ -131,19 +130,6 @@ impl PcieState {
             errors: errors.collect(),
         }
     }
-}
-
-/// Returns transfers per second of `16.0 GT/s PCIe`; `None` for `Unknown`.
-fn transfers(text: &str) -> Option<f64> {
-    let (number, unit) = text.trim().split_once(' ')?;
-    let number: f64 = number.parse().ok()?;
-    unit.starts_with("GT/s").then_some(number * 1e9)
-}
-
-/// Returns the last line, `TOTAL_ERR_COR 12`, of a file with a line for each kind of error.
-fn total_of(file: &Path, name: &str) -> Option<u64> {
-    let text = fs::read_to_string(file).ok()?;
-    text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ mod gid;
 mod napi;
 mod network;
 mod pci;
+mod pci_express;
 mod rdma;
 mod root;
 #[cfg(test)]
@@ -34,4 +35,5 @@ pub use gid::{GidEntry, GidTable, GidType, NoRoceV2};
 pub use napi::NapiSettings;
 pub use network::PciId;
 pub use pci::USER_SPACE_DRIVERS;
+pub use pci_express::{parse_aer_total, parse_link_speed, parse_link_width};
 pub use root::Sysfs;

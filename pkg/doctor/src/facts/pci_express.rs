@@ -54,10 +54,10 @@ impl PcieLink {
         let text =
             |name: &str| tree.text(format!("{DEVICES}/{address}/{name}")).into_option().unwrap_or_default();
         Self {
-            speed: speed(&text("current_link_speed")),
-            max_speed: speed(&text("max_link_speed")),
-            width: width(&text("current_link_width")),
-            max_width: width(&text("max_link_width")),
+            speed: sysfs::parse_link_speed(&text("current_link_speed")),
+            max_speed: sysfs::parse_link_speed(&text("max_link_speed")),
+            width: sysfs::parse_link_width(&text("current_link_width")),
+            max_width: sysfs::parse_link_width(&text("max_link_width")),
         }
     }
 
@@ -69,22 +69,12 @@ impl PcieLink {
     }
 }
 
-/// Parses `16.0 GT/s PCIe`. A VF has `Unknown`.
-fn speed(text: &str) -> Option<f64> {
-    text.split(' ').next()?.parse().ok()
-}
-
-/// Parses a number of lanes. 0, 63 and 255 mean unknown.
-fn width(text: &str) -> Option<u32> {
-    text.parse().ok().filter(|width| (1..=32).contains(width))
-}
-
 impl PcieErrors {
     /// Reads the totals, which are the last line of each file; 0 without AER.
     pub(crate) fn read(tree: &HostRoot, address: &str) -> Self {
         let total = |file: &str, name: &str| {
             let text = tree.text(format!("{DEVICES}/{address}/{file}")).into_option().unwrap_or_default();
-            text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()).unwrap_or_default()
+            sysfs::parse_aer_total(&text, name).unwrap_or_default()
         };
         Self {
             nonfatal: total("aer_dev_nonfatal", "TOTAL_ERR_NONFATAL"),
