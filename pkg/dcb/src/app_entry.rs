@@ -3,12 +3,12 @@
 use std::fmt;
 
 use netlink_packet_core::{DecodeError, DefaultNla};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{AppSelector, structure::Fields};
 
 /// The priority of an application's frames, `struct dcb_app`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[doc(alias = "dcb_app")]
 pub struct AppPriority {

@@ -1,11 +1,11 @@
 //! What the protocol of an application priority is.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::uapi::{DCB_ATTR_DCB_APP, DCB_ATTR_IEEE_APP};
 
 /// The kind of a protocol, and what a port can trust, `IEEE_8021QAZ_APP_SEL_`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[doc(alias = "IEEE_8021QAZ_APP_SEL_DSCP")]
 pub enum AppSelector {

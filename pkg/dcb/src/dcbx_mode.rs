@@ -28,6 +28,11 @@ const IEEE: u8 = 0x08;
 const STATIC: u8 = 0x10;
 
 impl DcbxMode {
+    /// Whether the card's firmware manages the settings.
+    pub fn is_by_firmware(self) -> bool {
+        !self.host
+    }
+
     pub(crate) fn from_bits(bits: u8) -> Self {
         Self {
             host: bits & HOST != 0,

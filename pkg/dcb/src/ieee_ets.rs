@@ -1,12 +1,12 @@
 //! Enhanced transmission selection (IEEE 802.1Qaz).
 
 use netlink_packet_core::DecodeError;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{TransmissionSelection, structure::Fields, uapi::MAX_TCS};
 
 /// The traffic classes of a link, `struct ieee_ets`. The index of an array is a traffic class unless stated otherwise.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[doc(alias = "ieee_ets")]
 pub struct Ets {
@@ -90,6 +90,20 @@ impl Ets {
         bytes.extend(self.recommended_algorithm.map(TransmissionSelection::number));
         bytes.extend(self.recommended_priority_class);
         bytes
+    }
+
+    /// Whether frames are transmitted in the same way: the classes of all priorities, and the algorithms and shares of these
+    /// classes. Drivers report any share for a class without [`TransmissionSelection::Ets`].
+    pub(crate) fn transmits_as(&self, other: &Self) -> bool {
+        self.priority_class == other.priority_class
+            && self.priority_class.iter().all(|class| self.class(*class) == other.class(*class))
+    }
+
+    fn class(&self, class: u8) -> (Option<TransmissionSelection>, Option<u8>) {
+        let at = usize::from(class);
+        let algorithm = self.algorithm.get(at).copied();
+        let share = self.transmit_bandwidth.get(at).copied();
+        (algorithm, share.filter(|_| algorithm == Some(TransmissionSelection::Ets)))
     }
 
     /// Checks what every driver requires of a change.

@@ -1,9 +1,9 @@
 //! Transmission selection algorithms (IEEE 802.1Q).
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How a port selects the traffic class whose frame it transmits next, `IEEE_8021QAZ_TSA_`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[doc(alias = "IEEE_8021QAZ_TSA_STRICT")]
 pub enum TransmissionSelection {

@@ -25,7 +25,7 @@ pub use facts::NodeFacts;
 pub use finding::{DoctorReport, Finding, FindingId, Severity, SeverityCounts};
 pub use known::Known;
 pub use options::{
-    DefinedNetwork, DesiredState, DesiredVfs, DoctorOptions, InvalidResource, OfferedResource, ResourceFacts,
-    StaleResource, UnhealthyDevice,
+    DefinedNetwork, DesiredDcb, DesiredState, DesiredVfs, DoctorOptions, InvalidResource, OfferedResource,
+    ResourceFacts, StaleResource, UnhealthyDevice,
 };
 pub use rules::{examine, ids};

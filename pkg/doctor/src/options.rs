@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use dcb::WantedDcb;
 use rdma::NetnsMode;
 use serde::Serialize;
 
@@ -115,6 +116,8 @@ pub struct DesiredState {
     pub mode: Option<NetnsMode>,
     /// The number of VFs of each matching PF.
     pub vfs: Vec<DesiredVfs>,
+    /// The DCB settings of PFs.
+    pub dcb: Vec<DesiredDcb>,
     /// The matches that no PF of the node satisfies.
     pub unmatched: Vec<String>,
 }
@@ -126,4 +129,13 @@ pub struct DesiredVfs {
     pub pf: String,
     /// The number of VFs.
     pub count: u32,
+}
+
+/// The requested DCB settings of a PF.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DesiredDcb {
+    /// The name of the PF's link.
+    pub link: String,
+    /// The settings.
+    pub settings: WantedDcb,
 }

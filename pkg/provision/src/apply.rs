@@ -1,18 +1,17 @@
 //! Applies a node file: reads the inventory, plans, executes the plan, and reads the inventory again.
 
 use std::{
-    collections::BTreeMap,
     fs::{File, OpenOptions},
     path::PathBuf,
     time::{Duration, Instant},
 };
 
-use inventory::{Inventory, NodePaths};
+use inventory::NodePaths;
 use rdma_mode::CurrentMode;
 
 use crate::{
-    ApplyPermissions, ApplyReport, InvalidNodeFile, ModeReport, NodeFile, PfRecord, ProgressCallback,
-    ProvisionPlan, ReadyMarker, SysfsBackend, execute, plan,
+    ApplyPermissions, ApplyReport, InvalidNodeFile, ModeReport, NodeFile, NodeReading, NodeReadingError,
+    PfRecord, ProgressCallback, ProvisionPlan, ReadyMarker, SysfsBackend, execute, plan,
 };
 
 /// A node file to apply, and the options.
@@ -36,13 +35,13 @@ pub enum ApplyError {
     /// This process is not in the node's namespaces.
     #[error(transparent)]
     NotTheNode(#[from] netns::NotOnNode),
-    /// The node's PFs and VFs could not be read.
+    /// The state of the node could not be read.
     #[error(transparent)]
-    Inventory(#[from] inventory::Error),
+    Node(#[from] NodeReadingError),
     /// Two entries match one PF, or a PF has too few GUIDs.
     #[error(transparent)]
     NodeFile(#[from] InvalidNodeFile),
-    /// A record could not be read, or the lock that another run holds could not be acquired.
+    /// A marker could not be written, or the lock that another run holds could not be acquired.
     #[error(transparent)]
     File(#[from] statefile::Error),
     /// The RDMA mode could not be read or set.
@@ -101,12 +100,8 @@ impl Apply<'_> {
     }
 
     fn plan(&self) -> Result<ProvisionPlan, ApplyError> {
-        let inventory = Inventory::read(&self.node)?;
-        let mut remembered = BTreeMap::new();
-        for pf in &inventory.pfs {
-            remembered.extend(PfRecord::read(&self.memory(), pf.pci)?.map(|memory| (pf.pci, memory)));
-        }
-        Ok(plan(self.file, &inventory, &remembered, self.consent)?)
+        let node = NodeReading::read(&self.node, &self.memory(), self.file)?;
+        Ok(plan(self.file, &node, self.consent)?)
     }
 
     /// Compares the current mode with the wanted one; `None` if the file does not set it.

@@ -7,7 +7,7 @@ use identifiers::PciAddress;
 use crate::{PciBackend, PciBackendError, PfPlan, PfRecord, PfStep, ProvisionPlan};
 
 /// Called before each step. PFs are changed concurrently.
-pub type ProgressCallback<'a> = &'a (dyn Fn(&PfPlan, PfStep) + Sync);
+pub type ProgressCallback<'a> = &'a (dyn Fn(&PfPlan, &PfStep) + Sync);
 
 /// The failure of a PF. It does not affect other PFs.
 #[derive(Debug)]
@@ -65,10 +65,10 @@ impl PfRun<'_> {
     fn run(&self) -> Result<(), PfFailure> {
         self.save_record(false).map_err(|why| self.failure(None, why))?;
         for step in &self.pf.steps {
-            (self.progress)(self.pf, *step);
-            if let Err(error) = self.step(*step) {
-                self.restore_autoprobe(*step, &error);
-                return Err(self.failure(Some(*step), error.into()));
+            (self.progress)(self.pf, step);
+            if let Err(error) = self.step(step) {
+                self.restore_autoprobe(step, &error);
+                return Err(self.failure(Some(step.clone()), error.into()));
             }
         }
         self.save_record(true).map_err(|why| self.failure(None, why))
@@ -76,7 +76,7 @@ impl PfRun<'_> {
 
     /// Restores autoprobe if no VFs were created, since an operator may create some manually. After a timeout it stays off:
     /// firmware may still create VFs, which must not be bound before they have an address.
-    fn restore_autoprobe(&self, step: PfStep, error: &PciBackendError) {
+    fn restore_autoprobe(&self, step: &PfStep, error: &PciBackendError) {
         let in_progress = matches!(error, PciBackendError::TimedOut { .. });
         if matches!(step, PfStep::CreateVfs { .. }) && self.pf.autoprobe && !in_progress {
             let _ = self.hardware.set_autoprobe(self.pf.pci, true);
@@ -89,15 +89,22 @@ impl PfRun<'_> {
 
     fn save_record(&self, complete: bool) -> Result<(), PfFailureCause> {
         let boot_id = journal::boot_id()?.to_owned();
-        let memory = PfRecord { boot_id, autoprobe: self.pf.autoprobe, vfs: self.pf.ours, complete };
+        let memory = PfRecord {
+            boot_id,
+            autoprobe: self.pf.autoprobe,
+            vfs: self.pf.ours,
+            dcb: self.pf.dcb_made.clone(),
+            complete,
+        };
         Ok(memory.write(self.memory, self.pf.pci)?)
     }
 
-    fn step(&self, step: PfStep) -> Result<(), PciBackendError> {
+    fn step(&self, step: &PfStep) -> Result<(), PciBackendError> {
         let (hardware, pf) = (self.hardware, self.pf.pci);
-        match step {
+        match *step {
             PfStep::Up => hardware.set_up(pf),
             PfStep::PfMtu { to, .. } => hardware.set_mtu(pf, None, to),
+            PfStep::Dcb(ref change) => hardware.change_dcb(pf, change),
             PfStep::Autoprobe(on) => hardware.set_autoprobe(pf, on),
             PfStep::RemoveVfs { .. } => hardware.set_num_vfs(pf, 0),
             PfStep::CreateVfs { count } => hardware.set_num_vfs(pf, count),

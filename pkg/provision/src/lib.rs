@@ -1,9 +1,8 @@
-//! Plans and applies a node file: the RDMA mode, VFs and MTUs of a node.
+//! Plans and applies a node file: the RDMA mode, VFs, MTUs and DCB settings of a node.
 //!
 //! ```text
-//! NodeFile ──┐
-//! Inventory ─┼─ plan() ─ ProvisionPlan ─ execute() ─ PciBackend
-//! PfRecord ──┘
+//! NodeFile ────┐
+//! NodeReading ─┴─ plan() ─ ProvisionPlan ─ execute() ─ PciBackend
 //! ```
 //!
 //! [`plan()`] does no I/O. A dry run shows its result, which has no steps if nothing needs to change. A step is one write to
@@ -19,10 +18,12 @@
 
 mod apply;
 mod broken_function;
+mod dcb_plan;
 mod execute;
 mod guid_file;
 mod invalid_node_file;
 mod node_file;
+mod node_reading;
 mod pci_backend;
 mod pf_record;
 mod pf_refusal;
@@ -44,6 +45,7 @@ pub use execute::{PfFailure, PfFailureCause, ProgressCallback, execute};
 pub use guid_file::GuidFile;
 pub use invalid_node_file::InvalidNodeFile;
 pub use node_file::{GuidPolicy, LinkState, MacPolicy, NodeFile, PfSelector, PfSpec, VfSpec};
+pub use node_reading::{NodeReading, NodeReadingError};
 pub use pci_backend::{PciBackend, PciBackendError};
 pub use pf_record::PfRecord;
 pub use pf_refusal::PfRefusal;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use dcb::WantedDcb;
 use identifiers::{LinkName, PciAddress};
 use inventory::{Inventory, Pf};
 use rdma::NetnsMode;
@@ -41,6 +42,8 @@ pub struct PfSpec {
     pub vfs: u32,
     /// The PF's MTU in bytes; unchanged if `None`.
     pub mtu: Option<u32>,
+    /// The PF's DCB settings; unchanged if `None`.
+    pub dcb: Option<WantedDcb>,
     /// The wanted configuration of its VFs.
     #[serde(default)]
     pub vf: VfSpec,
@@ -173,7 +176,7 @@ fn has_shape(document: &Value) -> Result<(), InvalidNodeFile> {
     };
     for (number, pf) in keys.get("pfs").and_then(Value::as_array).into_iter().flatten().enumerate() {
         let Some(settings) = pf.as_object() else { return Err(wrong(format!("pfs[{number}]"), pf)) };
-        for key in ["match", "vf"] {
+        for key in ["match", "vf", "dcb"] {
             if let Some(value) = settings.get(key).filter(|value| !value.is_object()) {
                 return Err(wrong(format!("pfs[{number}].{key}"), value));
             }
@@ -183,20 +186,26 @@ fn has_shape(document: &Value) -> Result<(), InvalidNodeFile> {
 }
 
 impl PfSpec {
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), (String, String)> {
         if self.matches == PfSelector::default() {
             let what = "is empty: expected at least one of pci, link, rdma, vendor, device, driver";
-            return Err(("match", what.into()));
+            return Err(("match".into(), what.into()));
         }
         for (key, mtu) in [("mtu", self.mtu), ("vf.mtu", self.vf.mtu)] {
             if mtu.is_some_and(|mtu| !(LOWEST_MTU..=HIGHEST_MTU).contains(&mtu)) {
-                return Err((key, format!("must be between {LOWEST_MTU} and {HIGHEST_MTU} bytes")));
+                return Err((key.into(), format!("must be between {LOWEST_MTU} and {HIGHEST_MTU} bytes")));
             }
         }
         if let (Some(pf), Some(vf)) = (self.mtu, self.vf.mtu)
             && vf > pf
         {
-            return Err(("vf.mtu", format!("{vf} exceeds the MTU {pf} of the PF, which limits its VFs")));
+            return Err((
+                "vf.mtu".into(),
+                format!("{vf} exceeds the MTU {pf} of the PF, which limits its VFs"),
+            ));
+        }
+        if let Some(Err(wrong)) = self.dcb.as_ref().map(WantedDcb::check) {
+            return Err((format!("dcb.{}", wrong.key), wrong.what));
         }
         Ok(())
     }

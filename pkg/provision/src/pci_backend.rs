@@ -2,6 +2,7 @@
 
 use std::{io, path::PathBuf, time::Duration};
 
+use dcb::DcbChange;
 use identifiers::{PciAddress, VfIndex};
 use rtnl::VfSetting;
 
@@ -48,6 +49,12 @@ pub trait PciBackend: Sync {
     /// # Errors
     /// [`PciBackendError`].
     fn set_up(&self, pf: PciAddress) -> Result<(), PciBackendError>;
+
+    /// Changes a DCB setting of a PF's link.
+    ///
+    /// # Errors
+    /// [`PciBackendError`].
+    fn change_dcb(&self, pf: PciAddress, change: &DcbChange) -> Result<(), PciBackendError>;
 }
 
 /// A remedy for common errors of writes to sysfs.
@@ -111,6 +118,9 @@ pub enum PciBackendError {
     /// A netlink request for a link failed.
     #[error(transparent)]
     Links(#[from] rtnl::Error),
+    /// A netlink request for DCB settings failed.
+    #[error(transparent)]
+    Dcb(#[from] dcb::Error),
     /// The lock of moves of RDMA devices could not be acquired.
     #[error(transparent)]
     Rdma(#[from] rdma::Error),

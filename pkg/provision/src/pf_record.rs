@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use dcb::DcbChange;
 use identifiers::PciAddress;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,9 @@ pub struct PfRecord {
     pub autoprobe: bool,
     /// The number of VFs that silkrail created.
     pub vfs: u32,
+    /// The changes of its DCB settings, which are reverted if the node file does not contain them any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dcb: Vec<DcbChange>,
     /// Whether all steps were completed.
     pub complete: bool,
 }
@@ -42,7 +46,7 @@ impl PfRecord {
             statefile::make_dir(parent, 0o755)?;
         }
         statefile::make_dir(dir, 0o700)?;
-        // Strings, numbers and booleans can always be serialized.
+        // Strings, numbers, lists and booleans can always be serialized.
         statefile::replace(&path(dir, pf), 0o600, &serde_json::to_vec(self).unwrap_or_default())
     }
 

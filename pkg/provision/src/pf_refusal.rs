@@ -40,6 +40,15 @@ pub enum PfRefusal {
     },
     /// It has `externallyManaged: true`, and does not meet the requirements.
     External(String),
+    /// The driver does not have these DCB settings.
+    DcbUnsupported(Vec<&'static str>),
+    /// The card's firmware manages its DCB settings.
+    DcbByFirmware {
+        /// How to let the host manage them.
+        remedy: String,
+    },
+    /// Its DCB settings differ, and it is in use: the PF or a VF, with a user.
+    DcbInUse(Vec<(String, VfUser)>),
 }
 
 impl PfRefusal {
@@ -53,7 +62,7 @@ impl PfRefusal {
 
     /// Whether this node does not support the request, in contrast to a request that is refused at the moment.
     pub fn is_unsupported(&self) -> bool {
-        matches!(self, Self::NoSriov { .. })
+        matches!(self, Self::NoSriov { .. } | Self::DcbUnsupported(_))
     }
 
     /// Whether the request exceeds the capability of the card.
@@ -94,18 +103,12 @@ impl fmt::Display for PfRefusal {
                  --allow-recreate, which is refused if one is in use",
                 vfs(*have)
             ),
-            Self::InUse(users) => {
-                write!(f, "VFs are in use:")?;
-                for (vf, user) in users {
-                    write!(f, "\n  {vf}: {user}")?;
-                }
-                Ok(())
-            }
+            Self::InUse(users) => write!(f, "VFs are in use:{}", UserList(users)),
             Self::Protected(why) => {
                 let why: Vec<_> = why.iter().map(ToString::to_string).collect();
                 write!(
                     f,
-                    "the node itself may depend on it: {}; some drivers reset a PF when its VFs or its MTU change (to change \
+                    "the node itself may depend on it: {}; some drivers reset a PF when its VFs, its MTU or its DCB settings change (to change \
                      it anyway, use --force-pf, or `force: true` in the node file)",
                     why.join("; ")
                 )
@@ -117,7 +120,32 @@ impl fmt::Display for PfRefusal {
                 vfs(*have)
             ),
             Self::External(what) => write!(f, "it is externally managed, and {what}"),
+            Self::DcbUnsupported(what) => {
+                write!(
+                    f,
+                    "its driver does not support {}: remove the keys below dcb from the node file",
+                    what.join(", ")
+                )
+            }
+            Self::DcbByFirmware { remedy } => write!(
+                f,
+                "its firmware manages its DCB settings, and may change them at any time; to let the host manage them: {remedy}"
+            ),
+            Self::DcbInUse(users) => write!(
+                f,
+                "a change of its DCB settings interrupts the link, and it is in use; drain the node first:{}",
+                UserList(users)
+            ),
         }
+    }
+}
+
+/// Displays users, each in a line of its own.
+struct UserList<'a>(&'a [(String, VfUser)]);
+
+impl fmt::Display for UserList<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|(function, user)| write!(f, "\n  {function}: {user}"))
     }
 }
 

@@ -2,11 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use dcb::DcbChange;
 use identifiers::{PciAddress, VfIndex};
-use inventory::{Inventory, Pf};
+use inventory::Pf;
 use serde::Serialize;
 
-use crate::{InvalidNodeFile, NodeFile, PfRecord, PfRefusal, PfSpec, PfStep, vf_policy::VfPolicy};
+use crate::{
+    InvalidNodeFile, NodeFile, NodeReading, PfRecord, PfRefusal, PfSpec, PfStep,
+    dcb_plan::{DcbPlan, DcbState},
+    vf_policy::VfPolicy,
+};
 
 /// The disruptive changes that are permitted.
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,6 +48,9 @@ pub struct PfPlan {
     pub steps: Vec<PfStep>,
     /// Why the PF is not changed although it differs from the file.
     pub refusal: Option<PfRefusal>,
+    /// Why only its DCB settings are not changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dcb_refusal: Option<PfRefusal>,
     /// Differences that remain, and why.
     pub notes: Vec<String>,
     /// The value of `sriov_drivers_autoprobe` before the first run.
@@ -51,6 +59,9 @@ pub struct PfPlan {
     /// The number of VFs that silkrail will have created.
     #[serde(skip)]
     pub(crate) ours: u32,
+    /// The changes of its DCB settings that silkrail will have made.
+    #[serde(skip)]
+    pub(crate) dcb_made: Vec<DcbChange>,
 }
 
 impl PfPlan {
@@ -94,25 +105,27 @@ fn prefix(vfs: &[VfIndex]) -> String {
 impl ProvisionPlan {
     /// Whether nothing needs to change.
     pub fn is_empty(&self) -> bool {
-        self.missing.is_empty() && self.pfs.iter().all(|pf| pf.steps.is_empty() && pf.refusal.is_none())
+        self.missing.is_empty()
+            && self.pfs.iter().all(|pf| pf.steps.is_empty())
+            && self.refusals().next().is_none()
     }
 
     /// Returns the reasons why PFs are not changed.
     pub fn refusals(&self) -> impl Iterator<Item = &PfRefusal> {
-        self.pfs.iter().filter_map(|pf| pf.refusal.as_ref())
+        self.pfs.iter().flat_map(|pf| pf.refusal.iter().chain(&pf.dcb_refusal))
     }
 }
 
-/// Plans the changes from the inventory to the node file. `remembered` are the records of PFs from this boot.
+/// Plans the changes from the state of the node to the node file.
 ///
 /// # Errors
 /// [`InvalidNodeFile::Content`] if two entries match one PF, or a PF has too few GUIDs.
 pub fn plan(
     file: &NodeFile,
-    inventory: &Inventory,
-    remembered: &BTreeMap<PciAddress, PfRecord>,
+    node: &NodeReading,
     consent: ApplyPermissions,
 ) -> Result<ProvisionPlan, InvalidNodeFile> {
+    let inventory = &node.inventory;
     let mut missing = Vec::new();
     let mut chosen: BTreeMap<PciAddress, (usize, &Pf, &PfSpec)> = BTreeMap::new();
     for (number, settings) in file.pfs.iter().enumerate() {
@@ -135,7 +148,14 @@ pub fn plan(
         let consent = ApplyPermissions { force: consent.force || settings.force, ..consent };
         let policy = VfPolicy::of(file, settings, pf)
             .map_err(|what| InvalidNodeFile::Content { path: format!("pfs[{number}].vf.guid"), what })?;
-        pfs.push(PlannedPf { pf, settings, policy, memory: remembered.get(&pf.pci), consent }.plan());
+        let memory = node.records.get(&pf.pci);
+        let dcb = DcbState {
+            pf,
+            settings: node.dcb.get(&pf.pci),
+            wanted: settings.dcb.as_ref(),
+            made: memory.map(|memory| memory.dcb.as_slice()).unwrap_or_default(),
+        };
+        pfs.push(PlannedPf { pf, settings, policy, memory, dcb, consent }.plan());
     }
     Ok(ProvisionPlan { pfs, missing })
 }
@@ -146,6 +166,7 @@ struct PlannedPf<'a> {
     settings: &'a PfSpec,
     policy: VfPolicy<'a>,
     memory: Option<&'a PfRecord>,
+    dcb: DcbState<'a>,
     consent: ApplyPermissions,
 }
 
@@ -157,12 +178,17 @@ impl PlannedPf<'_> {
             vfs: self.settings.vfs,
             steps: Vec::new(),
             refusal: self.refusal(),
+            dcb_refusal: None,
             notes: Vec::new(),
             autoprobe: self.former_autoprobe(),
             ours: 0,
+            dcb_made: self.dcb.made.to_vec(),
         };
         if plan.refusal.is_none() && !self.settings.externally_managed {
             plan.steps = self.pf_steps();
+            let DcbPlan { changes, made, refusal, notes } = self.dcb.plan(self.consent.force);
+            plan.steps.extend(changes.into_iter().map(PfStep::Dcb));
+            (plan.dcb_made, plan.dcb_refusal, plan.notes) = (made, refusal, notes);
             if self.pf.num_vfs == self.settings.vfs {
                 self.repair(&mut plan);
             } else {
@@ -228,8 +254,12 @@ impl PlannedPf<'_> {
                 crate::step::vfs(have)
             )));
         }
-        let (is, least) = (mtu?, self.settings.mtu?);
-        (is < least).then(|| PfRefusal::External(format!("has the MTU {is}, expected at least {least}")))
+        match (mtu, self.settings.mtu) {
+            (Some(is), Some(least)) if is < least => {
+                Some(PfRefusal::External(format!("has the MTU {is}, expected at least {least}")))
+            }
+            _ => self.dcb.external(),
+        }
     }
 
     fn pf_steps(&self) -> Vec<PfStep> {
@@ -327,7 +357,7 @@ impl PlannedPf<'_> {
                 PfStep::Autoprobe(to) if autoprobe == Some(to) => {}
                 PfStep::Autoprobe(to) => {
                     autoprobe = Some(to);
-                    plan.steps.push(step);
+                    plan.steps.push(PfStep::Autoprobe(to));
                 }
                 _ => plan.steps.push(step),
             }

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
+use dcb::DcbChange;
 use identifiers::VfIndex;
 use rtnl::VfSetting;
 use serde::{Serialize, Serializer};
 
 /// A step of configuring a PF.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PfStep {
     /// Set the PF's link up, without which VFs carry no traffic.
     Up,
@@ -18,6 +19,8 @@ pub enum PfStep {
         /// The new MTU.
         to: u32,
     },
+    /// Change a DCB setting of the PF.
+    Dcb(DcbChange),
     /// Set `sriov_drivers_autoprobe`: whether the kernel binds VFs to their driver.
     Autoprobe(bool),
     /// Remove all VFs.
@@ -65,6 +68,7 @@ impl PfStep {
             }
             Self::Up
             | Self::PfMtu { .. }
+            | Self::Dcb(_)
             | Self::Autoprobe(_)
             | Self::RemoveVfs { .. }
             | Self::CreateVfs { .. } => None,
@@ -85,6 +89,7 @@ impl PfStep {
         match self {
             Self::Up => "set the link up".into(),
             Self::PfMtu { from, to } => format!("change the MTU from {from} to {to}"),
+            Self::Dcb(change) => change.to_string(),
             Self::Autoprobe(true) => "enable automatic binding of VFs to their driver".into(),
             Self::Autoprobe(false) => "disable automatic binding of VFs to their driver".into(),
             Self::RemoveVfs { count } => format!("remove {}", vfs(*count)),

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use dcb::DcbChange;
 use identifiers::{LinkName, PciAddress, VfIndex};
 use nix::errno::Errno;
 use rdma::MoveLock;
@@ -255,6 +256,11 @@ impl PciBackend for SysfsBackend {
         let handle = Handle::open()?;
         let link = handle.link(&self.sysfs.pf_link(pf)?)?;
         Ok(handle.set_up(link.index, true)?)
+    }
+
+    fn change_dcb(&self, pf: PciAddress, change: &DcbChange) -> Result<(), PciBackendError> {
+        let link = self.sysfs.pf_link(pf)?;
+        Ok(change.make(&dcb::Handle::open()?, &link)?)
     }
 }
 

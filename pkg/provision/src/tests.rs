@@ -1,8 +1,9 @@
 //! Plans, and their execution on a simulated card: the behaviour of firmware cannot be tested here. The real kernel is
 //! tested in the lab.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, path::Path, sync::Mutex};
 
+use dcb::{DcbSettings, DcbxMode, Pfc};
 use identifiers::{PciAddress, VfIndex};
 use inventory::{Pf, ProtectionReason, Vf, VfUser};
 use rtnl::{VfSetting, VfSettings};
@@ -23,7 +24,8 @@ fn remembered(dir: &Path) -> BTreeMap<PciAddress, PfRecord> {
 }
 
 fn planned(card: &FakeCard, file: &NodeFile, dir: &Path, consent: ApplyPermissions) -> ProvisionPlan {
-    plan(file, &card.inventory(), &remembered(dir), consent).unwrap()
+    let node = NodeReading { records: remembered(dir), ..card.reading() };
+    plan(file, &node, consent).unwrap()
 }
 
 /// Plans and executes; returns the operations on the card, and the failures.
@@ -212,22 +214,20 @@ fn a_pf_that_the_node_depends_on_is_protected() {
 /// study cases V19 and V20.
 #[test]
 fn two_entries_for_one_pf_and_an_entry_for_none_are_errors() {
-    let inventory = FakeCard::of(pf(0)).inventory();
+    let node = FakeCard::of(pf(0)).reading();
     let error = |text: &str| {
         let file = NodeFile::parse(text).unwrap();
-        plan(&file, &inventory, &BTreeMap::new(), ApplyPermissions::default()).unwrap_err().to_string()
+        plan(&file, &node, ApplyPermissions::default()).unwrap_err().to_string()
     };
     let twice = "pfs:\n  - {match: {link: ens6f0np0}, vfs: 1}\n  - {match: {vendor: 15b3}, vfs: 2}\n";
     assert_eq!(error(twice), "pfs[1].match: PF 0000:af:00.0 is also matched by pfs[0]");
     // The other PFs are still configured.
     let text = format!("pfs:\n  - {{match: {{link: eth9}}, vfs: 1}}\n  - {{match: {{pci: {PF}}}, vfs: 1}}\n");
-    let some =
-        plan(&NodeFile::parse(&text).unwrap(), &inventory, &BTreeMap::new(), ApplyPermissions::default())
-            .unwrap();
+    let some = plan(&NodeFile::parse(&text).unwrap(), &node, ApplyPermissions::default()).unwrap();
     let expected = "pfs[0].match: {link: eth9} matches no PF; available: ens6f0np0 (0000:af:00.0)";
     assert_eq!((some.missing, some.pfs[0].steps.is_empty()), (vec![expected.to_owned()], false));
     let optional = NodeFile::parse("pfs:\n  - {match: {link: eth9}, vfs: 1, optional: true}\n").unwrap();
-    assert!(plan(&optional, &inventory, &BTreeMap::new(), ApplyPermissions::default()).unwrap().is_empty());
+    assert!(plan(&optional, &node, ApplyPermissions::default()).unwrap().is_empty());
 }
 
 /// study cases V25 and V27.
@@ -276,8 +276,8 @@ fn a_file_with_too_few_guids_is_refused_before_any_step() {
             format!("guidFile: /guids\npfs:\n  - {{match: {{pci: {PF}}}, vfs: {vfs}, vf: {{guid: file}}}}\n");
         NodeFile { guids: GuidFile::parse(guids).unwrap(), ..NodeFile::parse(&text).unwrap() }
     };
-    let inventory = FakeCard::of(infiniband()).inventory();
-    let planned = |vfs| plan(&wanted(vfs), &inventory, &BTreeMap::new(), ApplyPermissions::default());
+    let node = FakeCard::of(infiniband()).reading();
+    let planned = |vfs| plan(&wanted(vfs), &node, ApplyPermissions::default());
     let error = planned(3).unwrap_err().to_string();
     assert!(error.starts_with("pfs[0].vf.guid: the GUID file has 2 GUIDs"), "{error}");
     let steps = planned(2).unwrap().pfs.remove(0).steps;
@@ -329,7 +329,7 @@ fn addresses_come_from_the_card_s_own_address_also_in_a_bond() {
 #[test]
 fn vfs_that_keep_their_addresses_are_not_bound_again_for_a_guid() {
     let card = FakeCard::of(pf(2));
-    assert!(card.inventory().pfs[0].vfs.iter().all(Vf::lacks_guid));
+    assert!(card.reading().inventory.pfs[0].vfs.iter().all(Vf::lacks_guid));
     let dir = tempfile::tempdir().unwrap();
     let plan = planned(&card, &file(2, "    vf: {mac: keep}\n"), dir.path(), ApplyPermissions::default());
     assert!(plan.is_empty(), "{plan:?}");
@@ -383,4 +383,78 @@ fn a_card_that_creates_no_vfs_has_its_former_autoprobe() {
     let (written, failures) = apply(&card, &file(2, ""), dir.path(), ApplyPermissions::default());
     assert_eq!(written, ["autoprobe 0", "autoprobe 1"], "{failures:?}");
     assert_eq!(failures[0].step, Some(PfStep::CreateVfs { count: 2 }));
+}
+
+/// A card whose host manages its DCB settings.
+fn with_dcb(pf: Pf) -> FakeCard {
+    let settings = DcbSettings {
+        pfc: Some(Pfc::default()),
+        dcbx: Some(DcbxMode { host: true, ieee: true, ..DcbxMode::default() }),
+        ..DcbSettings::default()
+    };
+    FakeCard { dcb: Mutex::new(Some(settings)), ..FakeCard::of(pf) }
+}
+
+const LOSSLESS: &str = "    dcb: {pfc: [3], trust: dscp, dscpPriorities: {26: 3}}\n";
+
+#[test]
+fn dcb_settings_are_changed_before_vfs_are_created_and_reverted_when_the_file_has_none() {
+    let (card, dir) = (with_dcb(pf(0)), tempfile::tempdir().unwrap());
+    let (written, failures) = apply(&card, &file(1, LOSSLESS), dir.path(), ApplyPermissions::default());
+    assert!(failures.is_empty());
+    let expected =
+        ["add the application priority DSCP 26 to priority 3", "change PFC from no priority to priority 3"];
+    assert_eq!((&written[..2], written[2].as_str()), (&expected.map(str::to_owned)[..], "autoprobe 0"));
+    assert!(planned(&card, &file(1, LOSSLESS), dir.path(), ApplyPermissions::default()).is_empty());
+    let (written, _) = apply(&card, &file(1, ""), dir.path(), ApplyPermissions::default());
+    let expected = [
+        "change PFC from priority 3 to no priority",
+        "remove the application priority DSCP 26 to priority 3",
+    ];
+    assert_eq!(written, expected);
+    assert!(planned(&card, &file(1, ""), dir.path(), ApplyPermissions::default()).is_empty());
+    assert!(remembered(dir.path())[&pci(PF)].dcb.is_empty());
+}
+
+/// Whatever a killed run has changed is completed, and can be reverted.
+#[test]
+fn dcb_settings_of_a_run_that_ended_anywhere_are_reverted() {
+    for fails_at in 0..2 {
+        let (card, dir) = (FakeCard { fails_at, ..with_dcb(pf(1)) }, tempfile::tempdir().unwrap());
+        let keep = "    vf: {mac: keep}\n";
+        let (_, failures) =
+            apply(&card, &file(1, &format!("{LOSSLESS}{keep}")), dir.path(), ApplyPermissions::default());
+        assert_eq!(failures.len(), 1);
+        let card = FakeCard { fails_at: usize::MAX, ..card };
+        let (_, failures) = apply(&card, &file(1, keep), dir.path(), ApplyPermissions::default());
+        assert!(failures.is_empty());
+        let settings = card.dcb.lock().unwrap().clone().unwrap();
+        assert!(
+            settings.apps.is_empty() && settings.pfc.unwrap().enabled.is_empty(),
+            "after {fails_at} steps"
+        );
+    }
+}
+
+#[test]
+fn refused_dcb_settings_do_not_keep_a_pf_from_its_vfs() {
+    let (card, dir) = (with_dcb(pf(0)), tempfile::tempdir().unwrap());
+    card.dcb.lock().unwrap().as_mut().unwrap().dcbx = Some(DcbxMode::default());
+    let plan = planned(&card, &file(2, LOSSLESS), dir.path(), ApplyPermissions::default());
+    assert!(plan.pfs[0].steps.contains(&PfStep::CreateVfs { count: 2 }), "{plan:?}");
+    assert!(matches!(plan.refusals().next(), Some(PfRefusal::DcbByFirmware { .. })), "{plan:?}");
+    assert!(!plan.pfs[0].steps.iter().any(|step| matches!(step, PfStep::Dcb(_))), "{plan:?}");
+    assert!(!plan.is_empty());
+}
+
+#[test]
+fn dcb_settings_of_a_pf_that_others_manage_are_only_compared() {
+    let external = format!("    externallyManaged: true\n{LOSSLESS}");
+    let (card, dir) = (with_dcb(pf(1)), tempfile::tempdir().unwrap());
+    let plan = planned(&card, &file(1, &external), dir.path(), ApplyPermissions::default());
+    let refusal = plan.pfs[0].refusal.as_ref().unwrap().to_string();
+    assert!(
+        refusal.contains("externally managed") && refusal.contains("change PFC from no priority"),
+        "{refusal}"
+    );
 }

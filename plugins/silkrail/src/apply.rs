@@ -22,7 +22,7 @@ use sysfs::Sysfs;
 
 use crate::exit::{CommandError, CommandExit, GUID_FILE, NODE_FILE};
 
-/// Configure the node as described by a node file: RDMA mode, VFs, MTUs
+/// Configure the node as described by a node file: RDMA mode, VFs, MTUs, DCB settings
 ///
 /// Only differences are changed, so the command can run at every boot and at any time. VFs in use are never removed, and
 /// PFs that the file does not match are never changed. VFs get their addresses and settings before their driver is bound,
@@ -75,6 +75,14 @@ A node file:
     - match: {link: ens6f0np0}             # or pci, rdma, vendor, device, driver
       vfs: 8
       mtu: 9000                            # of the PF; unchanged if omitted
+      dcb:                                 # of the PF, by DCB netlink; unchanged if omitted, reverted if removed
+        pfc: [3]                           # the priorities that have PFC
+        trust: dscp                        # or pcp
+        dscpPriorities: {26: 3, 48: 6}     # the priorities of DSCPs; others stay
+        trafficClasses:                    # from class 0 on; without bandwidth: strict
+          - {priorities: [0, 1, 2, 4, 5, 7], bandwidth: 50}
+          - {priorities: [3], bandwidth: 50}
+          - {priorities: [6]}
       vf: {mac: stable, trust: true, spoofCheck: false, linkState: auto, mtu: 9000}
     - match: {vendor: '15b3', device: '101d'}
       vfs: 4
@@ -91,8 +99,8 @@ Exit status:
   0   the node is as described by the file
   1   an error; completed steps stay, and the next run continues from there
   2   wrong usage, an invalid file, a PF that does not exist, or too many VFs; the other PFs are still configured
-  3   refused: VFs are in use, would have to be recreated, or the node depends on the PF
-  4   not supported: no RDMA or no SR-IOV
+  3   refused: a PF or VF is in use, VFs would have to be recreated, the node depends on the PF, or firmware manages DCB
+  4   not supported: no RDMA, no SR-IOV or no DCB
   5   timed out waiting for firmware or for another run
   10  a reboot (or an idle node) is required for the RDMA mode
   11  something was changed (with --detailed-exitcode)";
@@ -166,7 +174,7 @@ impl ApplyOptions {
 }
 
 /// Prints a step to stderr. A step of the VFs of a PF is printed once, not per VF.
-fn print_step(printed: &Mutex<BTreeSet<(PciAddress, String)>>, pf: &PfPlan, step: PfStep) {
+fn print_step(printed: &Mutex<BTreeSet<(PciAddress, String)>>, pf: &PfPlan, step: &PfStep) {
     let is_new = printed.lock().is_ok_and(|mut printed| printed.insert((pf.pci, step.kind())));
     if is_new {
         let prefix = if step.vf().is_some() { "VFs: " } else { "" };

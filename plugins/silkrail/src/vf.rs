@@ -103,6 +103,7 @@ fn set(
         matches: PfSelector { pci: Some(pf.pci), ..PfSelector::default() },
         vfs,
         mtu: None,
+        dcb: None,
         vf,
         externally_managed: false,
         optional: false,

@@ -34,6 +34,7 @@ mod ipvlan;
 mod isolation;
 mod kernel_requests;
 mod link_settings;
+mod lossless;
 mod metrics;
 mod multus;
 mod names;

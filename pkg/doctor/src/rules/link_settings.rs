@@ -1,6 +1,6 @@
 //! The physical state and the DCB settings of links with RDMA.
 
-use dcb::{AppSelector, DcbSettings};
+use dcb::{AppSelector, DcbSettings, DcbxMode, host_mode_remedy};
 use link_settings::LinkSettings;
 
 use crate::{Finding, FindingId, NodeFacts, facts::devices::PortFacts};
@@ -28,7 +28,7 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         found.extend(below_speed(facts, settings));
         found.extend(hot(settings));
         if let (Some(dcb), Some(port)) = (&settings.dcb, active_roce_port(facts, &settings.link)) {
-            found.extend(lossless(settings, dcb, port));
+            found.extend(lossless(facts, settings, dcb, port));
         }
     }
 }
@@ -88,32 +88,22 @@ fn hot(settings: &LinkSettings) -> Option<Finding> {
     Some(finding.because(because).fix("check the fans and the airflow of the node"))
 }
 
-fn lossless(settings: &LinkSettings, dcb: &DcbSettings, port: &PortFacts) -> Vec<Finding> {
+fn lossless(facts: &NodeFacts, settings: &LinkSettings, dcb: &DcbSettings, port: &PortFacts) -> Vec<Finding> {
     let link = &settings.link;
     let mut found = Vec::new();
     let Some(pfc) = &dcb.pfc else { return found };
     let enabled = pfc.enabled.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
-    if pfc.enabled.is_empty() {
-        let finding =
-            PFC_OFF.info(link, "no priority has PFC: packets of RoCE are lost when a buffer is full");
-        found.push(finding.because("dcb pfc show: no priority").fix(
-            "if the fabric is meant to be lossless, enable the same priority as on the switches: dcb pfc set dev LINK prio-pfc 3:on",
-        ));
-    } else if let Some((class, priority)) =
-        priority_of_rdma(dcb, port).filter(|(_, priority)| !pfc.enabled.contains(priority))
-    {
-        let text = format!("RDMA uses priority {priority}, and PFC is enabled for {enabled}");
-        // Without DSCP, packets with a VLAN tag have the priority of the tag, which only their link knows.
-        let finding = match dcb.trusts_dscp() {
-            true => PRIORITY.warning(link, text),
-            false => PRIORITY.info(link, format!("{text}, unless its packets have a VLAN tag")),
-        };
-        found.push(
-            finding
-                .because(format!("traffic class {class}: DSCP {}", class >> 2))
-                .because(format!("the port derives the priority from the {}", if dcb.trusts_dscp() { "DSCP" } else { "VLAN tag" }))
-                .fix("set the traffic class of a priority with PFC, or the application priority of this DSCP: dcb app"),
-        );
+    match pfc.enabled[..] {
+        [] if is_meant_to_be_lossy(facts, link) => {}
+        [] => {
+            let finding =
+                PFC_OFF.info(link, "no priority has PFC: packets of RoCE are lost when a buffer is full");
+            found.push(finding.because("dcb pfc show: no priority").fix(
+                "if the fabric is meant to be lossless, enable the same priority as on the switches: `dcb: {pfc: [3]}` in the \
+                 node file, and silkrail apply; if not, `dcb: {pfc: []}`",
+            ));
+        }
+        _ => found.extend(other_priority(link, dcb, port, &enabled)),
     }
     let pauses = settings.pause.as_ref().is_some_and(|pause| pause.rx || pause.tx);
     if pauses && !pfc.enabled.is_empty() {
@@ -123,11 +113,36 @@ fn lossless(settings: &LinkSettings, dcb: &DcbSettings, port: &PortFacts) -> Vec
             .push(finding.because(format!("PFC: {enabled}")).fix(format!("ethtool -A {link} rx off tx off")));
     }
     // mlx5 does not say that its firmware manages them: it only does not say that the host does.
-    if dcb.dcbx.is_some_and(|mode| !mode.host) {
+    if dcb.dcbx.is_some_and(DcbxMode::is_by_firmware) {
         let finding = FIRMWARE.info(link, "its firmware manages DCB (LLDP), and follows the switch");
-        found.push(finding.because("dcb dcbx show: not host"));
+        let driver = facts.functions.iter().find(|function| function.links.contains(link));
+        let remedy = host_mode_remedy(driver.and_then(|function| function.driver.as_deref()), link);
+        let fix = format!("to let the host manage it: {remedy}");
+        found.push(finding.because("dcb dcbx show: not host").fix(fix));
     }
     found
+}
+
+/// Reports that RDMA uses a priority without PFC. `enabled` are those with PFC.
+fn other_priority(link: &str, dcb: &DcbSettings, port: &PortFacts, enabled: &str) -> Option<Finding> {
+    let has_pfc = |priority: &u8| dcb.pfc.as_ref().is_some_and(|pfc| pfc.enabled.contains(priority));
+    let (class, priority) = priority_of_rdma(dcb, port).filter(|(_, priority)| !has_pfc(priority))?;
+    let text = format!("RDMA uses priority {priority}, and PFC is enabled for {enabled}");
+    // Without DSCP, packets with a VLAN tag have the priority of the tag, which only their link knows.
+    let (finding, source) = match dcb.trusts_dscp() {
+        true => (PRIORITY.warning(link, text), "DSCP"),
+        false => (PRIORITY.info(link, format!("{text}, unless its packets have a VLAN tag")), "VLAN tag"),
+    };
+    let because = finding.because(format!("traffic class {class}: DSCP {}", class >> 2));
+    Some(because.because(format!("the port derives the priority from the {source}")).fix(
+        "set the traffic class of a priority with PFC, or the priority of this DSCP: dscpPriorities in the node file, or dcb app",
+    ))
+}
+
+/// Whether the node file says that no priority of a port has PFC.
+fn is_meant_to_be_lossy(facts: &NodeFacts, link: &str) -> bool {
+    let mut wanted = facts.wanted.iter().flat_map(|wanted| &wanted.dcb);
+    wanted.any(|dcb| dcb.link == link && dcb.settings.pfc.as_ref().is_some_and(Vec::is_empty))
 }
 
 /// Returns the traffic class of RDMA packets and their priority; `None` if the class is unknown.
@@ -145,7 +160,7 @@ fn priority_of_rdma(dcb: &DcbSettings, port: &PortFacts) -> Option<(u32, u8)> {
 
 #[cfg(test)]
 mod tests {
-    use dcb::{AppPriority, DcbxMode, Pfc};
+    use dcb::{AppPriority, Pfc};
     use ethtool_netlink::{
         LinkModes, Module, ModuleEeprom, ModulePower, ModuleThresholds, Pause, PauseStatistics, Thresholds,
     };

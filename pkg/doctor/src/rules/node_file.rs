@@ -1,6 +1,6 @@
 //! Comparison of the node with the node file, `/etc/silkrail/node.yaml`.
 
-use crate::{Finding, FindingId, NodeFacts};
+use crate::{DesiredDcb, Finding, FindingId, NodeFacts};
 
 const BROKEN: FindingId =
     FindingId::new("node-file-broken", "The node file is invalid: silkrail apply does nothing");
@@ -11,7 +11,12 @@ const FEWER: FindingId =
 const MODE: FindingId =
     FindingId::new("rdma-mode-not-as-configured", "The RDMA mode differs from the one in the node file");
 
-pub(super) const IDS: &[FindingId] = &[BROKEN, NO_PF, FEWER, MODE];
+const DCB: FindingId = FindingId::new(
+    "dcb-not-as-configured",
+    "PFC, priorities or traffic classes of a port differ from those in the node file",
+);
+
+pub(super) const IDS: &[FindingId] = &[BROKEN, NO_PF, FEWER, MODE, DCB];
 
 pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     let Some(wanted) = &facts.wanted else { return };
@@ -39,6 +44,7 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
             );
         }
     }
+    found.extend(wanted.dcb.iter().filter_map(|dcb| other_dcb(facts, file, dcb)));
     if let (Some(wanted), Some(now)) = (wanted.mode, facts.mode.now)
         && wanted != now
     {
@@ -48,10 +54,34 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     }
 }
 
+/// Compares the DCB settings of a port. Those of a port without an RDMA device are not read.
+fn other_dcb(facts: &NodeFacts, file: &str, wanted: &DesiredDcb) -> Option<Finding> {
+    let settings = facts.link_settings.iter().find(|settings| settings.link == wanted.link)?;
+    let settings = settings.dcb.clone().unwrap_or_default();
+    let mut differences =
+        wanted.settings.unsupported(&settings).into_iter().map(|what| format!("no support for {what}"));
+    let changes = wanted.settings.changes(&settings);
+    let mut changes = changes.iter().map(ToString::to_string).peekable();
+    let first = differences.next();
+    if first.is_none() && changes.peek().is_none() {
+        return None;
+    }
+    let finding = DCB.error(
+        &wanted.link,
+        format!("the port does not have the DCB settings of {file}: packets can be lost"),
+    );
+    let because =
+        first.into_iter().chain(differences).chain(changes.map(|change| format!("needed: {change}")));
+    Some(finding.because_all(because).fix("drain the node, and run: silkrail apply; it says why it refuses"))
+}
+
 #[cfg(test)]
 mod tests {
+    use dcb::{DcbSettings, Pfc, WantedDcb};
+    use link_settings::LinkSettings;
+
     use super::super::testing::with;
-    use crate::{DesiredState, DesiredVfs};
+    use crate::{DesiredDcb, DesiredState, DesiredVfs};
 
     fn wanted(wanted: DesiredState) -> Vec<String> {
         with(move |facts| facts.wanted = Some(DesiredState { file: "/node.yaml".into(), ..wanted }))
@@ -67,6 +97,31 @@ mod tests {
         };
         assert_eq!(vfs(2), ["vfs-fewer-than-configured 0000:af:00.0"]);
         assert!(vfs(1).is_empty());
+    }
+
+    #[test]
+    fn a_port_has_the_requested_dcb_settings() {
+        let found = |enabled: Option<Vec<u8>>, wanted: Vec<u8>| {
+            let dcb = enabled.map(|enabled| DcbSettings {
+                pfc: Some(Pfc { enabled, ..Pfc::default() }),
+                ..DcbSettings::default()
+            });
+            let settings = WantedDcb { pfc: Some(wanted), ..WantedDcb::default() };
+            let mut found = with(move |facts| {
+                facts.link_settings =
+                    vec![LinkSettings { link: "eth0".into(), dcb, ..LinkSettings::default() }];
+                let dcb = vec![DesiredDcb { link: "eth0".into(), settings }];
+                facts.wanted =
+                    Some(DesiredState { file: "/node.yaml".into(), dcb, ..DesiredState::default() });
+            });
+            found.retain(|finding| !finding.starts_with("lossless"));
+            found
+        };
+        assert!(found(Some(vec![0]), vec![0]).is_empty());
+        assert_eq!(found(Some(vec![0]), vec![0, 4]), ["dcb-not-as-configured eth0"]);
+        assert_eq!(found(None, vec![0]), ["dcb-not-as-configured eth0"]);
+        // A fabric that is meant to be lossy.
+        assert!(found(Some(Vec::new()), Vec::new()).is_empty());
     }
 
     #[test]

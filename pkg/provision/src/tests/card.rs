@@ -1,12 +1,13 @@
 //! A simulated card, since the behaviour of firmware cannot be tested here.
 
-use std::sync::Mutex;
+use std::{collections::BTreeMap, sync::Mutex};
 
+use dcb::{DcbChange, DcbSettings};
 use identifiers::{PciAddress, VfIndex};
 use inventory::{Inventory, PciIds, Pf, PfLink, Vf};
 use rtnl::{VfSetting, VfSettings};
 
-use crate::{PciBackend, PciBackendError, step};
+use crate::{NodeReading, PciBackend, PciBackendError, step};
 
 pub(super) const PF: &str = "0000:af:00.0";
 
@@ -80,15 +81,26 @@ pub(super) struct FakeCard {
     pub(super) fails_at: usize,
     /// Whether its firmware creates no VFs.
     pub(super) makes_none: bool,
+    /// Its DCB settings, if its driver has some.
+    pub(super) dcb: Mutex<Option<DcbSettings>>,
 }
 
 impl FakeCard {
     pub(super) fn of(pf: Pf) -> Self {
-        Self { pf: Mutex::new(pf), log: Mutex::default(), fails_at: usize::MAX, makes_none: false }
+        Self {
+            pf: Mutex::new(pf),
+            log: Mutex::default(),
+            fails_at: usize::MAX,
+            makes_none: false,
+            dcb: Mutex::default(),
+        }
     }
 
-    pub(super) fn inventory(&self) -> Inventory {
-        Inventory { pfs: vec![self.pf.lock().unwrap().clone()] }
+    /// A node with this card and without records.
+    pub(super) fn reading(&self) -> NodeReading {
+        let inventory = Inventory { pfs: vec![self.pf.lock().unwrap().clone()] };
+        let dcb = self.dcb.lock().unwrap().clone().map(|settings| (pci(PF), settings));
+        NodeReading { inventory, records: BTreeMap::new(), dcb: dcb.into_iter().collect() }
     }
 
     pub(super) fn log(&self) -> Vec<String> {
@@ -175,5 +187,18 @@ impl PciBackend for FakeCard {
 
     fn set_up(&self, _: PciAddress) -> Result<(), PciBackendError> {
         self.record("up".into(), |pf| pf.link.as_mut().unwrap().up = true)
+    }
+
+    fn change_dcb(&self, _: PciAddress, change: &DcbChange) -> Result<(), PciBackendError> {
+        self.record(change.to_string(), |_| {
+            let mut settings = self.dcb.lock().unwrap();
+            let settings = settings.as_mut().unwrap();
+            match change {
+                DcbChange::Pfc { to, .. } => settings.pfc.as_mut().unwrap().enabled.clone_from(to),
+                DcbChange::Ets { to, .. } => settings.ets = Some((**to).clone()),
+                DcbChange::AddApp(app) => settings.apps.push(*app),
+                DcbChange::RemoveApp(app) => settings.apps.retain(|other| other != app),
+            }
+        })
     }
 }

@@ -87,9 +87,10 @@ fn print_pf(report: &ApplyReport, pf: &PfPlan, out: &mut dyn Write) -> Result<()
     match (&pf.refusal, failure) {
         (Some(refusal), _) => writeln!(out, "{head}: refused: {refusal}")?,
         (None, Some(failure)) => {
-            let step = failure.step.map_or_else(String::new, |step| format!("{step}: "));
+            let step = failure.step.as_ref().map_or_else(String::new, |step| format!("{step}: "));
             writeln!(out, "{head}: failed: {step}{}", failure.why)?;
         }
+        (None, None) if pf.steps.is_empty() && pf.dcb_refusal.is_some() => {}
         (None, None) if pf.steps.is_empty() => {
             writeln!(out, "{head}: {}: nothing to do", provision::vfs(pf.vfs))?
         }
@@ -98,6 +99,9 @@ fn print_pf(report: &ApplyReport, pf: &PfPlan, out: &mut dyn Write) -> Result<()
             pf.summary().iter().try_for_each(|step| writeln!(out, "  {step}"))?;
         }
         (None, None) => writeln!(out, "{head}: {}: done", provision::vfs(pf.vfs))?,
+    }
+    if let Some(refusal) = &pf.dcb_refusal {
+        writeln!(out, "{head}: DCB settings: refused: {refusal}")?;
     }
     for note in &pf.notes {
         writeln!(out, "{head}: note: {note}")?;

@@ -4,8 +4,8 @@
 use std::{fs, io, os::unix::net::UnixStream, path::Path};
 
 use ::doctor::{
-    DefinedNetwork, DesiredState, DesiredVfs, InvalidResource, OfferedResource, ResourceFacts, StaleResource,
-    UnhealthyDevice,
+    DefinedNetwork, DesiredDcb, DesiredState, DesiredVfs, InvalidResource, OfferedResource, ResourceFacts,
+    StaleResource, UnhealthyDevice,
 };
 use device_plugin::{NodeReader, NodeReport, ResourceFileError, ResourceFiles, ResourceSpec};
 use inventory::{Inventory, NodePaths};
@@ -67,8 +67,12 @@ pub(super) fn desired_state(root: &Path, state_dir: &Path) -> Result<Option<Desi
     let inventory = Inventory::read(&node).map_err(|why| format!("{NODE_FILE}: {why}"))?;
     for settings in &file.pfs {
         let before = wanted.vfs.len();
-        let pfs = inventory.pfs.iter().filter(|pf| settings.matches.holds(pf));
-        wanted.vfs.extend(pfs.map(|pf| DesiredVfs { pf: pf.pci.to_string(), count: settings.vfs }));
+        let pfs = || inventory.pfs.iter().filter(|pf| settings.matches.holds(pf));
+        let links = pfs().filter_map(|pf| pf.link.as_ref());
+        wanted.dcb.extend(links.filter_map(|link| {
+            Some(DesiredDcb { link: link.name.to_string(), settings: settings.dcb.clone()? })
+        }));
+        wanted.vfs.extend(pfs().map(|pf| DesiredVfs { pf: pf.pci.to_string(), count: settings.vfs }));
         if wanted.vfs.len() == before && !settings.optional {
             wanted.unmatched.push(settings.matches.to_string());
         }

@@ -1,0 +1,66 @@
+//! The state of a node that a plan needs.
+
+use std::{collections::BTreeMap, path::Path};
+
+use dcb::DcbSettings;
+use identifiers::PciAddress;
+use inventory::{Inventory, NodePaths, Pf};
+
+use crate::{NodeFile, PfRecord};
+
+/// The state of a node, read at one time.
+#[derive(Debug)]
+pub struct NodeReading {
+    /// The PFs and VFs.
+    pub inventory: Inventory,
+    /// What was changed since the boot, by the PF.
+    pub records: BTreeMap<PciAddress, PfRecord>,
+    /// The DCB settings of PFs whose driver has some, if the node file or a record concerns them.
+    pub dcb: BTreeMap<PciAddress, DcbSettings>,
+}
+
+/// The state of a node could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeReadingError {
+    /// The PFs and VFs could not be read.
+    #[error(transparent)]
+    Inventory(#[from] inventory::Error),
+    /// A record could not be read.
+    #[error(transparent)]
+    Record(#[from] statefile::Error),
+    /// The DCB settings of a PF could not be read.
+    #[error(transparent)]
+    Dcb(#[from] dcb::Error),
+}
+
+impl NodeReading {
+    /// Reads the state of a node. `records` is the directory of the [`PfRecord`]s.
+    ///
+    /// # Errors
+    /// [`NodeReadingError`].
+    pub fn read(node: &NodePaths, records: &Path, file: &NodeFile) -> Result<Self, NodeReadingError> {
+        let inventory = Inventory::read(node)?;
+        let mut reading = Self { inventory, records: BTreeMap::new(), dcb: BTreeMap::new() };
+        for pf in &reading.inventory.pfs {
+            let record = PfRecord::read(records, pf.pci)?;
+            let is_changed = record.as_ref().is_some_and(|record| !record.dcb.is_empty());
+            let is_wanted =
+                file.pfs.iter().any(|settings| settings.dcb.is_some() && settings.matches.holds(pf));
+            if is_changed || is_wanted {
+                reading.dcb.extend(dcb_settings(pf)?.map(|settings| (pf.pci, settings)));
+            }
+            reading.records.extend(record.map(|record| (pf.pci, record)));
+        }
+        Ok(reading)
+    }
+}
+
+/// Returns the DCB settings of a PF's link; `None` if its driver has none, or the PF has no link.
+fn dcb_settings(pf: &Pf) -> Result<Option<DcbSettings>, dcb::Error> {
+    let Some(link) = &pf.link else { return Ok(None) };
+    match dcb::Handle::open()?.settings(&link.name) {
+        Ok(settings) => Ok(Some(settings)),
+        Err(dcb::Error::Unsupported { .. } | dcb::Error::NoSuchLink { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
