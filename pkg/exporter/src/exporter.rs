@@ -80,6 +80,7 @@ impl Exporter {
         if let Some(file) = &mut counter_file {
             file.restore(&mut history);
         }
+        let writer = FamilyWriter::new(settings.spiderpool, settings.metrics.clone());
         Self {
             sysfs: Sysfs::at(settings.root.join("sys")),
             processes: Processes::at(&settings.root),
@@ -97,7 +98,7 @@ impl Exporter {
             readers: HashMap::new(),
             pending: PendingRequests::default(),
             layouts: CounterLayouts::default(),
-            writer: FamilyWriter::default(),
+            writer,
             gids: GidSchedule::default(),
             history,
             counter_file,
@@ -172,7 +173,7 @@ impl Exporter {
         };
         report.set_pods(&self.history, &*self.owners);
         report.set_traffic(&self.history);
-        report.exposition = self.writer.write(&report, &self.history, self.settings.spiderpool);
+        report.exposition = self.writer.write(&report, &self.history);
         report
     }
 

@@ -20,23 +20,30 @@ mod spiderpool;
 use exposition::{Exposition, LabelSet};
 
 use self::family_cache::FamilyCache;
-use crate::{DeviceSnapshot, NodeSnapshot, counter_history::CounterHistory};
+use crate::{DeviceSnapshot, NameFilter, NodeSnapshot, counter_history::CounterHistory};
 
 /// Writes the families of one snapshot after another.
 #[derive(Debug, Default)]
-pub(crate) struct FamilyWriter(FamilyCache);
+pub(crate) struct FamilyWriter {
+    /// Whether Spiderpool's names and labels are added.
+    spiderpool: bool,
+    /// The metrics that are exposed.
+    metrics: NameFilter,
+    cache: FamilyCache,
+}
 
 impl FamilyWriter {
+    pub(crate) fn new(spiderpool: bool, metrics: NameFilter) -> Self {
+        Self { spiderpool, metrics, cache: FamilyCache::default() }
+    }
+
     /// Returns the exposition of a snapshot.
-    pub(crate) fn write(
-        &mut self,
-        report: &NodeSnapshot,
-        history: &CounterHistory,
-        spiderpool: bool,
-    ) -> Exposition {
+    pub(crate) fn write(&mut self, report: &NodeSnapshot, history: &CounterHistory) -> Exposition {
         let node = LabelSet::of([("node", report.node.as_str())]);
-        let cache = &mut self.0;
-        counters::prepare(cache, report, history, &node);
+        let cache = &mut self.cache;
+        // Dashboards of Spiderpool expect the pod on each series of a device.
+        let has_pod_labels = self.spiderpool;
+        counters::prepare(cache, report, history, &node, has_pod_labels);
         let mut families = Exposition::with_same_families(&cache.template);
         health::write(&mut families, report, &node);
         let known = |device: &DeviceSnapshot| cache.series.devices.get(&device.reading.device.index);
@@ -52,9 +59,10 @@ impl FamilyWriter {
         doctor::write(&mut families, report, &node);
         device_plugin::write(&mut families, report, &node);
         cache.template.reserve_like(&families);
-        if spiderpool {
+        if self.spiderpool {
             spiderpool::write(&mut families, report);
         }
+        families.retain(|name| self.metrics.has(name));
         families
     }
 }
@@ -109,7 +117,7 @@ mod tests {
     fn lines_of(writer: &mut FamilyWriter, reading: &DeviceReading, metric: &str) -> Vec<String> {
         let mut report = NodeSnapshot::new("n".into(), UNIX_EPOCH);
         report.devices.push(DeviceSnapshot::new(reading.clone(), None));
-        let text = writer.write(&report, &CounterHistory::default(), false).encode(ExpositionFormat::Text);
+        let text = writer.write(&report, &CounterHistory::default()).encode(ExpositionFormat::Text);
         let of_metric = |line: &&str| line.starts_with(&format!("{metric}{{"));
         text.lines().filter(of_metric).map(str::to_owned).collect()
     }
@@ -172,11 +180,50 @@ mod tests {
         shows(&reading, "rdma_device_info", r#"fw_version="28.39.1002""#);
         reading.facts = Arc::new(DeviceInfo { driver: Some("mlx5_core".into()), ..DeviceInfo::default() });
         shows(&reading, "rdma_device_info", r#"driver="mlx5_core""#);
+        shows(&reading, "rdma_device_owner_info", r#"owner="host""#);
         (reading.on_node, reading.pod) = (false, Some(pod("a")));
-        shows(&reading, "rdma_port_info", r#"pod_name="a""#);
+        shows(&reading, "rdma_device_owner_info", r#"pod_name="a""#);
         shows(&reading, "rdma_port_state", r#"netns="pod""#);
         reading.pod = Some(pod("b"));
-        shows(&reading, "rdma_device_info", r#"pod_name="b""#);
+        shows(&reading, "rdma_device_owner_info", r#"pod_name="b""#);
+    }
+
+    /// A device that moves to another pod keeps its series: only one of them names the pod.
+    #[test]
+    fn the_series_of_a_device_do_not_change_with_its_pod() {
+        let mut reading = device(vec![port(&[("out_of_sequence", 3)], &[], &[])]);
+        (reading.on_node, reading.pod) = (false, Some(pod("a")));
+        let text = |writer: &mut FamilyWriter, reading: &DeviceReading| {
+            let mut report = NodeSnapshot::new("n".into(), UNIX_EPOCH);
+            report.devices.push(DeviceSnapshot::new(reading.clone(), None));
+            writer.write(&report, &CounterHistory::default()).encode(ExpositionFormat::Text)
+        };
+        let of_pods = |text: &str| -> Vec<String> {
+            let lines = text.lines().filter(|line| line.contains("pod_name"));
+            lines.map(|line| line.split('{').next().unwrap().to_owned()).collect()
+        };
+        let first = text(&mut FamilyWriter::default(), &reading);
+        assert_eq!(of_pods(&first), ["rdma_device_owner_info"], "{first}");
+        let mut spiderpool = FamilyWriter::new(true, NameFilter::default());
+        let theirs = text(&mut spiderpool, &reading);
+        assert!(of_pods(&theirs).contains(&"rdma_port_up".to_owned()), "{theirs}");
+        reading.pod = Some(pod("b"));
+        let second = text(&mut FamilyWriter::default(), &reading);
+        let changed: Vec<_> = second.lines().filter(|line| !first.contains(line)).collect();
+        assert!(matches!(changed[..], [only] if only.starts_with("rdma_device_owner_info")), "{changed:?}");
+    }
+
+    #[test]
+    fn metrics_are_filtered_by_name() {
+        let reading = device(vec![port(&[("out_of_sequence", 3)], &[], &[])]);
+        let filter = NameFilter {
+            include: vec!["rdma_port_*".into(), "rdma_o*".into()],
+            exclude: vec!["*_up".into()],
+        };
+        let mut writer = FamilyWriter::new(false, filter);
+        let mut has = |metric| !lines_of(&mut writer, &reading, metric).is_empty();
+        assert!(has("rdma_out_of_sequence_total") && has("rdma_port_info"));
+        assert!(!has("rdma_port_up") && !has("rdma_device_info"));
     }
 
     fn pod(name: &str) -> Arc<PodInfo> {

@@ -29,13 +29,13 @@ mod counter_history;
 mod counter_layout;
 mod counter_sets;
 mod counter_values;
-mod device_filter;
 mod device_info;
 mod device_reading;
 mod device_resources;
 mod exporter;
 mod families;
 mod gid_schedule;
+mod name_filter;
 mod netns_discovery;
 mod netns_sockets;
 mod netns_target;
@@ -55,7 +55,6 @@ mod work_queue;
 pub use attribution::Attribution;
 pub use collector_health::CollectorStatus;
 pub use collector_set::{Collector, CollectorSet, UnknownCollector};
-pub use device_filter::DeviceFilter;
 pub use device_info::DeviceInfo;
 pub use exporter::Exporter;
 
@@ -63,6 +62,7 @@ pub use collect_error::{CollectError, ErrorReason};
 pub use common_totals::{CommonTotals, PriorityTotals};
 pub use device_reading::{DeviceReading, PodInfo, PortReading, RawCounters};
 pub use device_resources::DeviceResources;
+pub use name_filter::NameFilter;
 pub use node_snapshot::{
     DeviceSnapshot, NoWorkloadResolver, NodeSnapshot, PodTraffic, Workload, WorkloadResolver,
 };

@@ -17,8 +17,8 @@ use podmap::{AttachMode, Entry};
 use sysfs::Sysfs;
 
 use crate::{
-    CollectError, Collector, DeviceFilter, DeviceReading, ErrorReason, ProcessInfo,
-    netns_target::NetnsTarget, pods::PodDirectory,
+    CollectError, Collector, DeviceReading, ErrorReason, NameFilter, ProcessInfo, netns_target::NetnsTarget,
+    pods::PodDirectory,
 };
 
 /// When a device that was not found is searched again, if no other device is missing.
@@ -47,7 +47,7 @@ pub(crate) struct NodeView<'a> {
     pub(crate) root: &'a Path,
     pub(crate) sysfs: &'a Sysfs,
     pub(crate) host: &'a NetNs,
-    pub(crate) devices: &'a DeviceFilter,
+    pub(crate) devices: &'a NameFilter,
     /// The pod map.
     pub(crate) entries: &'a [Entry],
 }

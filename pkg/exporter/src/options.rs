@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use crate::{CollectorSet, DeviceFilter, ResourceHealthStore};
+use crate::{CollectorSet, NameFilter, ResourceHealthStore};
 
 /// The configuration of an [`Exporter`](crate::Exporter).
 #[derive(Debug, Clone)]
@@ -15,8 +15,10 @@ pub struct ExporterOptions {
     pub state_dir: PathBuf,
     /// The collectors that run.
     pub collectors: CollectorSet,
-    /// The devices that are read.
-    pub devices: DeviceFilter,
+    /// The devices that are read. Others are never accessed.
+    pub devices: NameFilter,
+    /// The metrics that are exposed.
+    pub metrics: NameFilter,
     /// The timeout for reading one device. A collection continues without a device that exceeds it.
     pub device_timeout: Duration,
     /// The maximum number of counter files to keep open; the others are opened for each reading.

@@ -13,7 +13,7 @@ use rdma::{Device, Handle, resource::QueuePair};
 use sysfs::Sysfs;
 
 use crate::{
-    CollectError, Collector, DeviceFilter, DeviceResources, ErrorReason, ExporterOptions, RawCounters,
+    CollectError, Collector, DeviceResources, ErrorReason, ExporterOptions, NameFilter, RawCounters,
     ResourceHolder,
     counter_layout::CounterLayouts,
     counter_values::CounterValues,
@@ -54,7 +54,7 @@ struct PsnContext {
     processes: Processes,
     root: PathBuf,
     state_dir: PathBuf,
-    devices: DeviceFilter,
+    devices: NameFilter,
     drivers: Vec<String>,
 }
 

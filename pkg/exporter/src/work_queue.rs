@@ -55,7 +55,7 @@ pub(crate) struct CollectionOptions {
     /// The collectors that run.
     pub(crate) collectors: crate::CollectorSet,
     /// The devices that are read.
-    pub(crate) devices: crate::DeviceFilter,
+    pub(crate) devices: crate::NameFilter,
     /// The timeout for reading one device.
     pub(crate) timeout: Duration,
     /// The GID tables that are read again.

@@ -113,6 +113,13 @@ impl Exposition {
         families
     }
 
+    /// Removes the samples of families whose names are not wanted.
+    pub fn retain(&mut self, is_wanted: impl Fn(&str) -> bool) {
+        for family in self.families.iter_mut().filter(|family| !is_wanted(&family.name)) {
+            family.samples = Vec::new();
+        }
+    }
+
     /// Adds the families of another exposition. If both have a family, the other's samples replace those of this one.
     pub fn replace(&mut self, other: Self) {
         for family in other.families {

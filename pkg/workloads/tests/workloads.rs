@@ -10,7 +10,7 @@ mod fixture;
 use std::{io::Write, sync::Arc, time::Duration};
 
 use api_server::{ApiFault, FakeApiServer};
-use exporter::{CollectorSet, DeviceFilter, ErrorReason, Exporter, ExporterOptions, WorkloadResolver};
+use exporter::{CollectorSet, NameFilter, ErrorReason, Exporter, ExporterOptions, WorkloadResolver};
 use exposition::ExpositionFormat;
 use fixture::{
     NODE, REPLICA_SET, RETRY_POLICY, kubeconfig, owner, owner_text, pod, reasons, start, until, until_owner,
@@ -373,7 +373,8 @@ async fn the_exporter_shows_owners_and_errors() {
         root: root.path().to_owned(),
         state_dir: "/run/silkrail".into(),
         collectors: CollectorSet::default(),
-        devices: DeviceFilter::default(),
+        devices: NameFilter::default(),
+        metrics: NameFilter::default(),
         device_timeout: Duration::from_secs(2),
         counter_file: None,
         kept_files: 0,

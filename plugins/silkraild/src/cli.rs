@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand, ValueEnum};
 use device_plugin::preferred::PfPolicy;
-use exporter::{Collector, CollectorSet, DeviceFilter, ExporterOptions, ResourceHealthStore};
+use exporter::{Collector, CollectorSet, ExporterOptions, NameFilter, ResourceHealthStore};
 
 use crate::{
     cluster_pools::{ControllerArgs, IpamArgs},
@@ -54,6 +54,12 @@ pub(crate) struct SilkraildCli {
     /// Send no requests to devices that match the pattern; can be repeated
     #[arg(long, value_name = "PATTERN")]
     device_exclude: Vec<String>,
+    /// Expose only metrics whose names match the pattern, like 'rdma_port_*'; can be repeated
+    #[arg(long, value_name = "PATTERN")]
+    metric_include: Vec<String>,
+    /// Do not expose metrics whose names match the pattern; can be repeated
+    #[arg(long, value_name = "PATTERN")]
+    metric_exclude: Vec<String>,
     /// Enable a collector: psn, pid_counters; can be repeated
     #[arg(long, value_name = "COLLECTOR")]
     enable: Vec<Collector>,
@@ -156,6 +162,7 @@ silkraild needs the role system:auth-delegator. While the API server does not re
 Examples:
   silkraild --once | grep rdma_port_up
   silkraild --device-exclude 'mlx5_bond_*' --disable ethtool
+  silkraild --metric-exclude 'rdma_rx_*' --metric-exclude 'rdma_tx_*'
   silkraild --web.config.file /etc/silkraild/web.yaml
   silkraild --output.textfile /var/lib/node_exporter/rdma.prom --listen 127.0.0.1:9879
 
@@ -170,8 +177,11 @@ impl SilkraildCli {
         let collectors = self.enable.iter().fold(CollectorSet::default(), |all, more| all.with(*more));
         let collectors = self.disable.iter().fold(collectors, |all, less| all.without(*less));
         let devices =
-            DeviceFilter { include: self.device_include.clone(), exclude: self.device_exclude.clone() };
+            NameFilter { include: self.device_include.clone(), exclude: self.device_exclude.clone() };
+        let metrics =
+            NameFilter { include: self.metric_include.clone(), exclude: self.metric_exclude.clone() };
         Ok(ExporterOptions {
+            metrics,
             node: node_name::of(self.node_name.as_deref())?,
             root: self.root.clone(),
             state_dir: self.state_dir.clone(),

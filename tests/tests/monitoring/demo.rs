@@ -57,7 +57,8 @@ type DemoLabels = Vec<(String, String)>;
 
 fn of_metric(metric: &ReferenceMetric, more: &[(&str, &str)]) -> Vec<(String, String)> {
     let has = |label: &str| metric.labels.iter().any(|l| l == label);
-    let sets: Vec<DemoLabels> = if has("pod_name") {
+    // The owner of a device: it has the labels of a pod only if that is one.
+    let sets: Vec<DemoLabels> = if has("pod_name") && !has("owner") {
         PODS.iter().filter(|pod| pod.has(metric)).flat_map(|pod| expand(metric, &pod.labels())).collect()
     } else if has("device") {
         DEVICES.iter().filter(|device| device.has(metric)).flat_map(|d| expand(metric, &d.labels())).collect()
@@ -89,10 +90,7 @@ fn expand(metric: &ReferenceMetric, known: &[(String, String)]) -> Vec<DemoLabel
         };
         sets = sets.iter().flat_map(with).collect();
     }
-    // Every series of a device in a pod has the pod's name.
-    let pod = known.iter().filter(|(name, _)| name.starts_with("pod_") && !metric.labels.contains(name));
-    let pod: DemoLabels = pod.cloned().collect();
-    sets.into_iter().map(|set| [set, pod.clone()].concat()).collect()
+    sets
 }
 
 fn possible(metric: &ReferenceMetric, label: &str) -> &'static [&'static str] {
@@ -161,9 +159,9 @@ impl DemoDevice {
             pair("netns", if self.is_vf() { "pod" } else { "host" }),
             pair("pf_device", if self.is_vf() { "mlx5_0" } else { "" }),
         ];
-        labels.extend(
-            self.pod.into_iter().flat_map(|pod| [pair("pod_namespace", "ai"), pair("pod_name", pod)]),
-        );
+        let (owner, namespace) = if self.is_vf() { ("pod", "ai") } else { ("host", "") };
+        labels.extend([pair("owner", owner), pair("pod_namespace", namespace)]);
+        labels.push(pair("pod_name", self.pod.unwrap_or_default()));
         labels
     }
 }

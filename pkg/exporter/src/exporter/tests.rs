@@ -11,7 +11,7 @@ use rdma::{
 };
 
 use super::*;
-use crate::{DeviceFilter, DeviceInfo, DeviceResources, NoWorkloadResolver, RawCounters, psn::PacketCounts};
+use crate::{DeviceInfo, DeviceResources, NameFilter, NoWorkloadResolver, RawCounters, psn::PacketCounts};
 
 const UID: &str = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
 const THREAD: u32 = 304;
@@ -38,7 +38,8 @@ fn exporter(root: &Path) -> Exporter {
         root: root.to_owned(),
         state_dir: "/run/silkrail".into(),
         collectors: CollectorSet::default().with(Collector::PidCounters),
-        devices: DeviceFilter::default(),
+        devices: NameFilter::default(),
+        metrics: NameFilter::default(),
         device_timeout: Duration::from_secs(2),
         kept_files: 0,
         spiderpool: false,

@@ -24,13 +24,14 @@ pub(super) fn prepare(
     report: &NodeSnapshot,
     history: &CounterHistory,
     node: &LabelSet,
+    has_pod_labels: bool,
 ) {
     let SeriesCache { mut ports, accounts, mut devices } = mem::take(&mut cache.series);
     let (template, new) = (&mut cache.template, &mut cache.series);
     for device in &report.devices {
         let reading = &device.reading;
         let index = reading.device.index;
-        let labels = DeviceLabels::of(devices.remove(&index), reading, node);
+        let labels = DeviceLabels::of(devices.remove(&index), reading, node, has_pod_labels);
         let of_ports = reading.ports.iter().map(|port| port.port.port).zip(&device.port_counters);
         for ((port, counter_values), labels) in of_ports.zip(&labels.ports) {
             let known = ports.remove(&(index, port));

@@ -22,13 +22,11 @@ pub(super) fn write(families: &mut Exposition, devices: &[(&DeviceReading, &Devi
     let limits = gauge("rdma_resource_limit", "Maximum number of objects of a type on the device.");
     let owners = gauge(
         "rdma_device_owner_info",
-        "The pod, or a process outside of Kubernetes, that has a device in its network namespace. Always 1.",
+        "The owner of the network namespace of a device: the host, a pod, or a process outside of Kubernetes. Always 1.",
     );
     for (reading, known) in devices {
         families.add(infos, known.info.clone(), true);
-        if let Some(labels) = &known.owner {
-            families.add(owners, labels.clone(), true);
-        }
+        families.add(owners, known.owner.clone(), true);
         if !reading.ports.is_empty() {
             let up = reading.ports.iter().any(|port| port.port.state == PortState::Active);
             families.add(ups, known.device.clone(), up);

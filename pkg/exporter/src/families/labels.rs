@@ -15,12 +15,12 @@ pub(super) const RESOURCES: [&str; 8] = ["qp", "cq", "mr", "pd", "ctx", "srq", "
 #[derive(Debug)]
 pub(super) struct DeviceLabels {
     source: LabelSource,
-    /// The labels of the device, and of its pod in exclusive mode.
+    /// The labels of the device; with [`DeviceLabels::of`]'s `has_pod_labels` also of its pod, in exclusive mode.
     pub(super) device: LabelSet,
     /// The same with the properties of the device.
     pub(super) info: LabelSet,
-    /// The labels of the device with its owner; `None` for a device on the host.
-    pub(super) owner: Option<LabelSet>,
+    /// The labels of the device with its owner.
+    pub(super) owner: LabelSet,
     /// The labels of the device with each of [`RESOURCES`].
     pub(super) resources: [LabelSet; RESOURCES.len()],
     /// The labels of its ports, in the reading's order.
@@ -30,7 +30,7 @@ pub(super) struct DeviceLabels {
 /// The labels of a port's gauges.
 #[derive(Debug)]
 pub(super) struct PortLabels {
-    /// The labels of the port, and of its device's pod in exclusive mode.
+    /// The labels of the port, as [`DeviceLabels::device`].
     pub(super) port: LabelSet,
     /// The same with the properties of the port.
     pub(super) info: LabelSet,
@@ -53,16 +53,23 @@ struct LabelSource {
 }
 
 impl DeviceLabels {
-    /// Returns the labels of a device; `known` if they are unchanged.
-    pub(super) fn of(known: Option<Self>, reading: &DeviceReading, node: &LabelSet) -> Self {
+    /// Returns the labels of a device; `known` if they are unchanged. `has_pod_labels` is the same for all calls.
+    pub(super) fn of(
+        known: Option<Self>,
+        reading: &DeviceReading,
+        node: &LabelSet,
+        has_pod_labels: bool,
+    ) -> Self {
         known.filter(|known| known.source.is_of(reading, node)).unwrap_or_else(|| {
-            let device = with_pod(for_device(reading, node), reading.pod.as_ref()).build();
+            let pod = reading.pod.as_ref().filter(|_| has_pod_labels);
+            let device = with_pod(for_device(reading, node), pod).build();
+            let ports = reading.ports.iter();
             Self {
                 source: LabelSource::of(reading, node),
                 info: device_info(reading, &device),
-                owner: (!reading.on_node).then(|| device_owner(reading, &device)),
+                owner: device_owner(reading, node),
                 resources: RESOURCES.map(|resource| device.and("resource", resource)),
-                ports: reading.ports.iter().map(|port| PortLabels::of(port, reading, node)).collect(),
+                ports: ports.map(|port| PortLabels::of(port, reading, &device)).collect(),
                 device,
             }
         })
@@ -70,9 +77,8 @@ impl DeviceLabels {
 }
 
 impl PortLabels {
-    fn of(port: &PortReading, reading: &DeviceReading, node: &LabelSet) -> Self {
-        let labels = for_device(reading, node).with_text("port", port.port.port);
-        let labels = with_pod(labels, reading.pod.as_ref()).build();
+    fn of(port: &PortReading, reading: &DeviceReading, device: &LabelSet) -> Self {
+        let labels = device.builder().with_text("port", port.port.port).build();
         let speed = labels.and("is_vf", if reading.facts.is_vf { "true" } else { "false" });
         let info = port_info(reading, port, &labels);
         Self { info, state: speed.and("netns", reading.netns()), speed, port: labels }
@@ -125,14 +131,15 @@ fn device_info(reading: &DeviceReading, labels: &LabelSet) -> LabelSet {
         .build()
 }
 
-fn device_owner(reading: &DeviceReading, labels: &LabelSet) -> LabelSet {
+/// Every device has one, so that a join with it omits none.
+fn device_owner(reading: &DeviceReading, node: &LabelSet) -> LabelSet {
     let (owner, process) = match (&reading.pod, &reading.process) {
         (Some(_), _) => ("pod", None),
+        (None, _) if reading.on_node => ("host", None),
         (None, Some(process)) => ("process", Some(process)),
         (None, None) => ("unknown", None),
     };
-    labels
-        .builder()
+    with_pod(for_device(reading, node), reading.pod.as_ref())
         .with("owner", owner)
         .with_some("command", process.map(|process| process.command.as_str()))
         .with_some("cgroup", process.map(|process| process.cgroup.as_str()))

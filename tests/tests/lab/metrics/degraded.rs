@@ -232,7 +232,7 @@ fn pod_map_entries_without_a_valid_namespace_are_ignored() {
     fs::write(dir.join("half@net1.json"), "{").unwrap();
     let daemon = daemon(&machine, &[]);
     let scrape = daemon.scrape();
-    assert_eq!(scrape.of("rdma_port_up", &[("device", &vf.rdma), ("pod_name", "job-0")]).len(), 1);
+    assert_eq!(scrape.of("rdma_device_owner_info", &[("device", &vf.rdma), ("pod_name", "job-0")]).len(), 1);
     assert_eq!((success(&scrape, "devices"), success(&scrape, "pods")), ("1", "0"), "{}", daemon.log());
     assert!(daemon.log().contains("half@net1.json"), "{}", daemon.log());
 }

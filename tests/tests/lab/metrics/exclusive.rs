@@ -45,16 +45,22 @@ fn every_counter_of_the_table_has_its_value_and_the_labels_of_its_pod() {
             let name = format!("rdma_{}_total", row.metric);
             let mut labels = vec![("device", attached.device.as_str()), ("port", "1"), ("node", "lab")];
             labels.extend(row.priority.map(|priority| ("priority", priority)));
-            let value = scrape.value(&name, &labels);
-            assert_eq!(value, row.value.to_string(), "{name}");
-            labels.extend(attached.pod.labels());
-            assert_eq!(scrape.value(&name, &labels), value, "{name}: with the labels of the pod");
-            let pod: Vec<_> = attached.pod.labels().into();
-            let of_pod = scrape.of(&name, &pod).len();
-            assert_eq!(of_pod, if row.priority.is_some() { 8 } else { 1 }, "{name}: only its own device");
+            assert_eq!(scrape.value(&name, &labels), row.value.to_string(), "{name}");
+            assert_eq!(
+                scrape.of(&name, &labels)[0].label("pod_name"),
+                "",
+                "{name}: the pod is in one series only"
+            );
         }
+        let owner = [&attached.pod.labels()[..], &[("owner", "pod")]].concat();
+        let owned = scrape.of("rdma_device_owner_info", &owner);
+        assert_eq!(
+            (owned.len(), owned[0].label("device")),
+            (1, attached.device.as_str()),
+            "only its own device"
+        );
     }
-    let of_a = [&a.pod.labels()[..], &[("device", &a.device)]].concat();
+    let of_a = [("device", a.device.as_str())];
     assert_eq!(scrape.value("rdma_vport_speed_mbps", &of_a), "400000");
     assert_eq!(scrape.value("rdma_port_speed_bytes_per_second", &of_a), "50000000000");
     let info = scrape.of("rdma_port_info", &of_a);
@@ -92,7 +98,8 @@ fn pod_counters_start_at_the_first_scrape_and_remain_until_the_pod_is_gone() {
     let Attached { chain, device, pod, netns, .. } = a;
     chain.del();
     let on_host = daemon.scrape();
-    assert_eq!(on_host.of("rdma_out_of_sequence_total", &[("device", &device)])[0].label("pod_name"), "");
+    let owner = on_host.of("rdma_device_owner_info", &[("device", &device)]);
+    assert_eq!((owner.len(), owner[0].label("owner"), owner[0].label("pod_name")), (1, "host", ""));
     assert_eq!(
         on_host.value("rdma_pod_out_of_sequence_total", &labels),
         "42",
@@ -119,7 +126,8 @@ fn a_pod_with_several_attachments_is_read_once() {
     }
     let scrape = daemon(&machine, &[]).scrape();
     for (device, _) in &devices {
-        let found = scrape.of("rdma_port_up", &[("device", device)]);
+        assert_eq!(scrape.of("rdma_port_up", &[("device", device)]).len(), 1);
+        let found = scrape.of("rdma_device_owner_info", &[("device", device)]);
         assert_eq!((found.len(), found[0].label("pod_name")), (1, "job-0"));
     }
     assert_eq!(scrape.of("rdma_pod_info", &[]).len(), 1);
@@ -133,11 +141,12 @@ fn a_device_returns_to_the_host_when_its_namespace_is_deleted_while_monitored() 
     let before = machine.rdma_devices();
     let a = attach(&machine, 0, "job-0");
     let daemon = daemon(&machine, &[]);
-    assert_eq!(daemon.scrape().of("rdma_port_up", &a.pod.labels()).len(), 1);
+    assert_eq!(daemon.scrape().of("rdma_device_owner_info", &a.pod.labels()).len(), 1);
     a.netns.end();
     wait_until("the device is on the host", || machine.rdma_devices() == before);
     let scrape = daemon.scrape();
-    assert!(scrape.of("rdma_port_up", &a.pod.labels()).is_empty());
+    assert!(scrape.of("rdma_device_owner_info", &a.pod.labels()).is_empty());
+    assert_eq!(scrape.of("rdma_device_owner_info", &[("device", &a.device), ("owner", "host")]).len(), 1);
     assert_eq!(scrape.value("rdma_scrape_collector_success", &[("collector", "devices")]), "1");
     assert!(scrape.of("rdma_scrape_errors_total", &[]).is_empty(), "{}", daemon.log());
     a.chain.del();

@@ -77,7 +77,7 @@ fn devices_of_pods_and_processes_that_others_attached_are_in_the_metrics() {
         let scrape = daemon.scrape();
         has_all(&scrape, &devices);
         assert_eq!(scrape.of("rdma_device_owner_info", &labels).len(), 1);
-        assert_eq!(scrape.of("rdma_port_up", &pod.labels()).len(), 1);
+        assert_eq!(scrape.of("rdma_port_up", &[("device", &of_pod.rdma)]).len(), 1);
         let owner = scrape.of("rdma_device_owner_info", &[("device", &of_process.rdma)]);
         assert_eq!(
             (owner.len(), owner[0].label("owner"), owner[0].label("command")),

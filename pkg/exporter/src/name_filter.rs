@@ -1,18 +1,18 @@
-//! The filter for devices.
+//! Filters for names: of devices and of metrics.
 
-/// Selects devices by patterns such as `mlx5_*`. A device that does not match is never accessed.
+/// Selects names by patterns such as `mlx5_*`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DeviceFilter {
-    /// Patterns of devices to include; all devices if empty.
+pub struct NameFilter {
+    /// Patterns of names to include; all names if empty.
     pub include: Vec<String>,
-    /// Patterns of devices to exclude; they take precedence.
+    /// Patterns of names to exclude; they take precedence.
     pub exclude: Vec<String>,
 }
 
-impl DeviceFilter {
-    /// Whether a device with this name is read.
-    pub fn has(&self, device: &str) -> bool {
-        let matches = |pattern: &String| matches(pattern, device);
+impl NameFilter {
+    /// Whether a name is selected.
+    pub fn has(&self, name: &str) -> bool {
+        let matches = |pattern: &String| matches(pattern, name);
         (self.include.is_empty() || self.include.iter().any(matches)) && !self.exclude.iter().any(matches)
     }
 }
@@ -54,8 +54,8 @@ mod tests {
 
     #[test]
     fn exclude_takes_precedence_over_include() {
-        let filter = DeviceFilter { include: vec!["mlx5_*".into()], exclude: vec!["mlx5_1".into()] };
+        let filter = NameFilter { include: vec!["mlx5_*".into()], exclude: vec!["mlx5_1".into()] };
         assert!(filter.has("mlx5_0") && !filter.has("mlx5_1") && !filter.has("rxe0"));
-        assert!(DeviceFilter::default().has("anything"));
+        assert!(NameFilter::default().has("anything"));
     }
 }
