@@ -119,6 +119,7 @@ struct sim {
 	struct sim_dcb dcb;		/* the same */
 	struct sim_refusals refusals;	/* the same */
 	struct sim_tclass tclass;
+	atomic_t last_qpn;
 	u32 gid_delay_ms;
 	u32 slow_board_id_ms;
 	u32 slow_enable_ms;

@@ -11,7 +11,7 @@ const UID: &str = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
 /// A pod with a VF.
 pub(super) struct Attached {
     chain: Chain,
-    device: String,
+    pub(super) device: String,
     pub(super) pci: String,
     pub(super) pod: KubePod,
     netns: TestPod,

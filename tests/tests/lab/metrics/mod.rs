@@ -12,6 +12,7 @@ mod other_plugins;
 mod psn;
 mod queue_pairs;
 mod restart;
+mod series;
 mod shared;
 mod table;
 mod threads;

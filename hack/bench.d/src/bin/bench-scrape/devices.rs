@@ -2,16 +2,17 @@
 
 use std::{
     fs,
+    io::Read,
     os::unix::fs::MetadataExt,
     path::PathBuf,
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     thread::sleep,
     time::{Duration, Instant},
 };
 
 use podmap::{AttachMode, Entry, PodMap};
 
-use crate::{DEVICES, NAMESPACES, Result};
+use crate::{DEVICES, NAMESPACES, QUEUE_PAIRS, Result};
 
 fn tool(program: &str, arguments: &[&str]) -> Result<()> {
     let status = Command::new(program).args(arguments).stdout(Stdio::null()).status()?;
@@ -77,4 +78,75 @@ pub(crate) fn move_to_pods() -> Result<()> {
         map.write(&attachment, &entry)?;
     }
     Ok(())
+}
+
+/// Creates queue pairs on the devices in the arguments that follow their number, as libibverbs does for a device with a provider.
+/// Then it prints a line and waits. The numbers are those of `rdma/ib_user_verbs.h`: a command, its length and that of its reply in
+/// words of four bytes.
+const CREATE_QUEUE_PAIRS: &str = r#"
+    my ($count, @devices) = @ARGV;
+    my @open;
+    sub request {
+        my ($verbs, $command, $words, $arguments) = @_;
+        my $reply = "\0" x (4 * $words);
+        my $body = pack("Q", unpack("Q", pack("p", $reply))) . $arguments;
+        my $request = pack("L S S", $command, (8 + length $body) / 4, $words) . $body;
+        syswrite($verbs, $request) == length $request or die "command $command: $!";
+        return unpack("L", $reply);
+    }
+    for my $device (@devices) {
+        open(my $verbs, "+<", $device) or die "$device: $!";
+        push @open, $verbs;
+        request($verbs, 0, 2, "");
+        my $domain = request($verbs, 3, 1, "");
+        my $completions = request($verbs, 18, 2, pack("Q L L l L", 0, 1, 0, -1, 0));
+        request($verbs, 24, 8, pack("Q L9 C4", 0, $domain, $completions, $completions, 0, 1, 1, 1, 1, 0, 0, 2, 0, 0)) for 1 .. $count;
+    }
+    $| = 1;
+    print "created\n";
+    sleep 3600;
+"#;
+
+/// Processes that have queue pairs, which are killed on drop.
+pub(crate) struct QueuePairs(Vec<Child>);
+
+impl QueuePairs {
+    /// Creates queue pairs in each pod.
+    pub(crate) fn create() -> Result<Self> {
+        let mut all = Self(Vec::new());
+        for number in 0..NAMESPACES {
+            let pod = format!("pod-{number}");
+            let mut command = Command::new("ip");
+            command.args(["netns", "exec", &pod, "sh", "-c", CREATE_IN_POD, "sh"]);
+            command.args([&(QUEUE_PAIRS / DEVICES).to_string(), CREATE_QUEUE_PAIRS]);
+            all.0.push(command.stdout(Stdio::piped()).spawn()?);
+        }
+        for child in &mut all.0 {
+            let mut line = [0; 8];
+            child.stdout.as_mut().ok_or("no output")?.read_exact(&mut line)?;
+            if &line != b"created\n" {
+                return Err(format!("unexpected output: {}", String::from_utf8_lossy(&line)).into());
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Runs the program for the devices of the pod: `/sys` of the namespace shows no others.
+const CREATE_IN_POD: &str = r#"
+    count=$1 program=$2
+    shift 2
+    for uverbs in /sys/class/infiniband_verbs/uverbs*; do
+        [ -e "/sys/class/infiniband/$(cat "$uverbs/ibdev")" ] && set -- "$@" "/dev/infiniband/${uverbs##*/}"
+    done
+    exec perl -e "$program" "$count" "$@"
+"#;
+
+impl Drop for QueuePairs {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
 }

@@ -22,11 +22,14 @@ use bench::secure::TlsSetup;
 use serde_json::json;
 
 use client::{KeptConnection, get};
+use devices::QueuePairs;
 
 /// Limit of `--check`: the maximum ratio of a scrape to the floor.
 const AT_MOST_FLOORS: f64 = 2.0;
 const DEVICES: usize = 256;
 const NAMESPACES: usize = 64;
+/// Queue pairs of the pods, as of a large job.
+const QUEUE_PAIRS: usize = 20_480;
 /// Limit of `--check`: the maximum ratio of a scrape as Prometheus makes it over TLS to the same without.
 const AT_MOST_PLAIN: f64 = 1.2;
 const ADDRESS: &str = "127.0.0.1:9879";
@@ -52,6 +55,8 @@ struct BenchScrapeArgs {
 struct ScrapeTimes {
     floor: f64,
     scrape: f64,
+    /// The longest scrape: one for which queue pairs are listed.
+    longest: f64,
     /// The same over TLS, with its handshake.
     secure: f64,
     /// As Prometheus scrapes: compressed, over a persistent connection.
@@ -62,6 +67,8 @@ struct ScrapeTimes {
     against: Vec<f64>,
     lines: usize,
     bytes: usize,
+    /// Queue pairs of pods in a scrape.
+    queue_pairs: usize,
 }
 
 fn main() -> ExitCode {
@@ -84,9 +91,23 @@ fn run() -> Result<bool> {
     // Firmware refuses the error counters of most VFs of mlx5; silkraild does not read them again after the first refusal.
     devices::set_all("port_counters_refuse", "Y")?;
     let vfs = measure(&options)?;
-    let holds = vfs.ratio() <= AT_MOST_FLOORS && vfs.gzip_secure() <= AT_MOST_PLAIN;
+    let queue_pairs = QueuePairs::create()?;
+    let busy = measure(&options)?;
+    drop(queue_pairs);
+    let holds = vfs.ratio() <= AT_MOST_FLOORS
+        && busy.ratio() <= AT_MOST_FLOORS
+        && busy.queue_pairs == QUEUE_PAIRS
+        && vfs.gzip_secure() <= AT_MOST_PLAIN;
     if options.json {
-        println!("{}", json!({"all_counters": all.json(), "as_vfs": vfs.json(), "rounds": options.rounds}));
+        println!(
+            "{}",
+            json!({
+                "all_counters": all.json(),
+                "as_vfs": vfs.json(),
+                "with_queue_pairs": busy.json(),
+                "rounds": options.rounds,
+            })
+        );
     } else {
         println!("scrape of {DEVICES} devices in {NAMESPACES} namespaces, {} rounds, ms", options.rounds);
         println!(
@@ -100,6 +121,12 @@ fn run() -> Result<bool> {
             "  as VFs: firmware refuses 13 of 21"
         );
         vfs.print_others(&options.against);
+        println!(
+            "{:<34}{busy} (at most {AT_MOST_FLOORS}), at most {:.0} ms",
+            format!("  with {} queue pairs", busy.queue_pairs),
+            busy.longest
+        );
+        busy.print_others(&options.against);
     }
     Ok(holds || !options.check)
 }
@@ -203,9 +230,18 @@ fn measure(options: &BenchScrapeArgs) -> Result<ScrapeTimes> {
         return Err(format!("expected {DEVICES} devices in a scrape, got {found}").into());
     }
     let lines = last.lines().filter(|line| !line.starts_with('#')).count();
+    let longest = times[1].iter().copied().fold(0.0, f64::max);
+    let queue_pairs = queue_pairs(&last);
     let [floor, scrape, secure, gzip, gzip_secure] = times.map(median);
     let against = other_times.into_iter().map(median).collect();
-    Ok(ScrapeTimes { floor, scrape, secure, gzip, gzip_secure, against, lines, bytes: last.len() })
+    let bytes = last.len();
+    Ok(ScrapeTimes { floor, scrape, longest, secure, gzip, gzip_secure, against, lines, bytes, queue_pairs })
+}
+
+/// Returns the number of queue pairs of pods.
+fn queue_pairs(text: &str) -> usize {
+    let values = text.lines().filter(|line| line.starts_with("rdma_pod_queue_pairs{"));
+    values.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok()).sum()
 }
 
 /// Returns the median of three rounds, since the first includes the start of the program.
@@ -254,10 +290,11 @@ impl ScrapeTimes {
     }
 
     fn json(&self) -> serde_json::Value {
-        let Self { floor, scrape, secure, gzip, gzip_secure, against, lines, bytes } = self;
+        let Self { floor, scrape, longest, secure, gzip, gzip_secure, against, lines, bytes, queue_pairs } =
+            self;
         json!({"floor_ms": floor, "scrape_ms": scrape, "ratio": self.ratio(), "tls_ms": secure,
             "tls_ratio": self.secure(), "gzip_ms": gzip, "gzip_tls_ms": gzip_secure,
-            "gzip_tls_ratio": self.gzip_secure(), "against_ms": against, "lines": lines, "bytes": bytes})
+            "gzip_tls_ratio": self.gzip_secure(), "against_ms": against, "lines": lines, "bytes": bytes, "longest_ms": longest, "queue_pairs": queue_pairs})
     }
 }
 
