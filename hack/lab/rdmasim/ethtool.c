@@ -26,6 +26,12 @@
 	"tx_prio" #n "_pause_duration",			\
 	"tx_prio" #n "_discards"
 
+#define PRIORITY_PHY(n)				\
+	"rx_prio" #n "_bytes",			\
+	"rx_prio" #n "_packets",		\
+	"tx_prio" #n "_bytes",			\
+	"tx_prio" #n "_packets"
+
 /* The names of mlx5, except for tx_prioN_discards. */
 static const char stat_names[][ETH_GSTRING_LEN] = {
 	VPORT("rx"), VPORT("tx"),
@@ -46,6 +52,8 @@ static const char stat_names[][ETH_GSTRING_LEN] = {
 	"outbound_pci_buffer_overflow",
 	"dev_out_of_buffer",
 	"rx_steer_missed_packets",
+	PRIORITY_PHY(0), PRIORITY_PHY(1), PRIORITY_PHY(2), PRIORITY_PHY(3),
+	PRIORITY_PHY(4), PRIORITY_PHY(5), PRIORITY_PHY(6), PRIORITY_PHY(7),
 };
 static_assert(ARRAY_SIZE(stat_names) == SIM_ETHTOOL_STATS);
 

@@ -36,7 +36,7 @@ void sim_counters_debugfs(struct sim_counters *counters, struct dentry *dir);
 
 /* ethtool.c: ethtool operations of a function's network device. */
 
-#define SIM_ETHTOOL_STATS	82
+#define SIM_ETHTOOL_STATS	114
 
 struct sim_ethtool {
 	struct ethtool_ops ops;			/* the driver's, except for what is simulated */

@@ -33,6 +33,8 @@ pub enum Collector {
     Psn,
     /// Counter sets that the kernel bound to processes; disabled by default.
     PidCounters,
+    /// Messages of the connection manager; disabled by default.
+    Cm,
 }
 
 /// The time that each collector took.
@@ -63,7 +65,7 @@ pub struct UnknownCollector(pub String);
 
 impl Collector {
     /// All collectors.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Mode,
         Self::Devices,
         Self::Ports,
@@ -78,6 +80,7 @@ impl Collector {
         Self::Cgroup,
         Self::Psn,
         Self::PidCounters,
+        Self::Cm,
     ];
 
     /// Returns the name, as in the label `collector` and in `--enable` and `--disable`.
@@ -97,12 +100,13 @@ impl Collector {
             Self::Cgroup => "cgroup",
             Self::Psn => "psn",
             Self::PidCounters => "pid_counters",
+            Self::Cm => "cm",
         }
     }
 
     /// Whether it is enabled by default.
     pub fn is_default(self) -> bool {
-        !matches!(self, Self::Psn | Self::PidCounters)
+        !matches!(self, Self::Psn | Self::PidCounters | Self::Cm)
     }
 }
 

@@ -36,6 +36,10 @@ pub struct PriorityTotals {
     pub pause_microseconds: Option<u64>,
     /// Number of packets discarded because no buffer was free.
     pub discards: Option<u64>,
+    /// Bytes.
+    pub bytes: Option<u64>,
+    /// Packets.
+    pub packets: Option<u64>,
 }
 
 impl DeviceSnapshot {
@@ -73,6 +77,8 @@ impl CommonTotals {
                     totals.priority(way, priority).pause_microseconds = Some(value);
                 }
                 CommonMetric::Discards(way) => totals.priority(way, priority).discards = Some(value),
+                CommonMetric::PriorityBytes(way) => totals.priority(way, priority).bytes = Some(value),
+                CommonMetric::PriorityPackets(way) => totals.priority(way, priority).packets = Some(value),
             }
         }
         totals
@@ -96,7 +102,12 @@ mod tests {
         let port = port(
             &[("out_of_sequence", 3), ("np_cnp_sent", 4)],
             &[("port_xmit_data", 5), ("port_xmit_packets", 1)],
-            &[("rx_prio3_pause", 6), ("rx_prio3_pause_duration", 7), ("tx_prio3_discards", 8)],
+            &[
+                ("rx_prio3_pause", 6),
+                ("rx_prio3_pause_duration", 7),
+                ("tx_prio3_discards", 8),
+                ("rx_prio3_bytes", 9),
+            ],
         );
         CounterValues::of_port(&port, &mut CounterLayouts::default(), None)
     }
@@ -108,7 +119,12 @@ mod tests {
         assert_eq!((totals.receive_packets, totals.transmit_packets), (None, Some(1)));
         assert_eq!(totals.errors, BTreeMap::from([("out_of_sequence", 3)]));
         assert_eq!(totals.congestion, BTreeMap::from([("cnp_sent", 4)]));
-        let pause = PriorityTotals { pause_frames: Some(6), pause_microseconds: Some(7), discards: None };
+        let pause = PriorityTotals {
+            pause_frames: Some(6),
+            pause_microseconds: Some(7),
+            bytes: Some(9),
+            ..PriorityTotals::default()
+        };
         let discards = PriorityTotals { discards: Some(8), ..PriorityTotals::default() };
         let expected = [(("receive", "3".to_owned()), pause), (("transmit", "3".to_owned()), discards)];
         assert_eq!(totals.priorities, BTreeMap::from(expected));

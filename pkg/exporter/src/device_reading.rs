@@ -10,7 +10,7 @@ use rdma::{
 use serde::Serialize;
 use sysfs::GidTable;
 
-use crate::{DeviceInfo, PhysicalState, ProcessInfo, device_resources::DeviceResources};
+use crate::{CmCounters, DeviceInfo, PhysicalState, ProcessInfo, device_resources::DeviceResources};
 
 /// A pod: namespace, name and UID.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -106,6 +106,8 @@ pub struct PortReading {
     pub gids: Option<Arc<GidTable>>,
     /// The physical state of its link and slot; `None` for a VF.
     pub physical: Option<Arc<PhysicalState>>,
+    /// Messages of its connection manager; `None` if it has none or they are not read.
+    pub cm: Option<CmCounters>,
 }
 
 impl DeviceReading {
@@ -165,6 +167,7 @@ impl PortReading {
             speed: None,
             gids: None,
             physical: None,
+            cm: None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Writes the metric families of a snapshot. Each module writes some of them.
 
 mod addresses;
+mod cm;
 mod counters;
 mod device;
 mod device_plugin;
@@ -52,6 +53,7 @@ impl FamilyWriter {
         device::write(&mut families, &devices);
         port::write(&mut families, &devices, history);
         physical::write(&mut families, &devices);
+        cm::write(&mut families, &devices);
         counters::write(&mut families, cache, report, history, &node);
         pods::write(&mut families, report, &node);
         addresses::write(&mut families, report, &node);

@@ -19,6 +19,7 @@
 mod addresses;
 mod attribution;
 mod catalogue;
+mod cm_counters;
 mod collect_error;
 mod collector_health;
 mod collector_set;
@@ -53,6 +54,7 @@ mod traffic_class;
 mod work_queue;
 
 pub use attribution::Attribution;
+pub use cm_counters::CmCounters;
 pub use collector_health::CollectorStatus;
 pub use collector_set::{Collector, CollectorSet, UnknownCollector};
 pub use device_info::DeviceInfo;

@@ -14,7 +14,7 @@ use std::{
 use rdma::{Device, LinkLayer, resource::ResourceCounts};
 
 use crate::{
-    CollectError, Collector, DeviceInfo, PhysicalState, PortReading,
+    CmCounters, CollectError, Collector, DeviceInfo, PhysicalState, PortReading,
     collect_error::BoxError,
     counter_files::{CounterFiles, OpenFileBudget},
     counter_sets, device_resources,
@@ -149,6 +149,8 @@ impl DeviceReader {
             kept.gids(&self.view, &device.name, number, assignment.gids_before, t)
         });
         steps.store(|reading| reading.ports[at].gids = gids.flatten());
+        let cm = steps.take(Collector::Cm, |t| CmCounters::read(&self.dir, number, t));
+        steps.store(|reading| reading.ports[at].cm = cm.flatten());
     }
 
     /// Reads the physical state of a port with index `at` in the reading, unless the last one is recent.

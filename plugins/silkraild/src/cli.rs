@@ -60,7 +60,7 @@ pub(crate) struct SilkraildCli {
     /// Do not expose metrics whose names match the pattern; can be repeated
     #[arg(long, value_name = "PATTERN")]
     metric_exclude: Vec<String>,
-    /// Enable a collector: psn, pid_counters; can be repeated
+    /// Enable a collector: psn, pid_counters, cm; can be repeated
     #[arg(long, value_name = "COLLECTOR")]
     enable: Vec<Collector>,
     /// Disable a collector; can be repeated
@@ -145,7 +145,8 @@ enum PfDistribution {
 
 const AFTER_HELP: &str = "\
 Collectors: mode devices ports hw_counters counters ethtool gids resources pods owners cgroup;
-disabled by default: psn and pid_counters, for pods that share a device.
+disabled by default: psn and pid_counters, for pods that share a device, and cm, which counts messages of the
+connection manager (44 series for each port).
 
 psn counts the packets of each pod by the packet sequence numbers of its RC and UC queue pairs. It reads them every
 second, independently of scrapes: on mlx5 this takes one firmware command per queue pair. Packets of RDMA READ count as

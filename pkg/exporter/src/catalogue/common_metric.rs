@@ -10,6 +10,8 @@ pub(crate) enum CommonMetric {
     PauseFrames(Direction),
     PauseMicroseconds(Direction),
     Discards(Direction),
+    PriorityBytes(Direction),
+    PriorityPackets(Direction),
 }
 
 /// The direction of traffic, from the point of view of the port.

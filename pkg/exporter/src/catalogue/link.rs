@@ -1,7 +1,9 @@
 //! Statistics of a port's link: those that concern RDMA traffic or affect it.
 
 use super::{
-    CommonMetric::{self, Bytes, Discards, Packets, PauseFrames, PauseMicroseconds},
+    CommonMetric::{
+        self, Bytes, Discards, Packets, PauseFrames, PauseMicroseconds, PriorityBytes, PriorityPackets,
+    },
     Direction::{self, Receive, Transmit},
     MetricDescriptor,
 };
@@ -25,15 +27,17 @@ fn vport(name: &str) -> Option<MetricDescriptor> {
     Some(MetricDescriptor { role: Some(role), rank: 3, ..MetricDescriptor::counter(name, help) })
 }
 
-/// Statistics of each priority, such as `rx_prio3_pause`.
+/// Statistics of each priority. Only those of mlx5 have families of their own: the common ones have the values of all drivers.
 fn priority(name: &str) -> Option<MetricDescriptor> {
-    let (direction, rest) = direction(name)?;
-    let (priority, what) = rest.strip_prefix("prio")?.split_once('_')?;
+    let PriorityStatistic { direction, priority, what } = PriorityStatistic::parse(name)?;
     let number: u8 = priority.parse().ok().filter(|number| *number < 8)?;
     let way = if direction == Receive { "rx" } else { "tx" };
     let (family, role, help): (_, Option<CommonMetric>, _) = match what {
         "pause" => (format!("{way}_pause"), Some(PauseFrames(direction)), pause_help(direction)),
+        "pfc_frames" => (String::new(), Some(PauseFrames(direction)), String::new()),
         "pause_duration" => (String::new(), Some(PauseMicroseconds(direction)), String::new()),
+        "bytes" => (String::new(), Some(PriorityBytes(direction)), String::new()),
+        "packets" => (String::new(), Some(PriorityPackets(direction)), String::new()),
         "discards" => {
             let help = format!("Packets of a priority discarded on the {} side.", direction.name());
             (format!("{way}_discards"), Some(Discards(direction)), help)
@@ -51,6 +55,59 @@ fn priority(name: &str) -> Option<MetricDescriptor> {
         role,
         ..counter
     })
+}
+
+/// A statistic of a priority, with its name in mlx5.
+struct PriorityStatistic<'a> {
+    direction: Direction,
+    priority: &'a str,
+    what: &'a str,
+}
+
+impl<'a> PriorityStatistic<'a> {
+    fn parse(name: &'a str) -> Option<Self> {
+        let parsers = [Self::parse_mlx5, Self::parse_bnxt, Self::parse_ice, Self::parse_hns3];
+        parsers.into_iter().find_map(|parse| parse(name))
+    }
+
+    /// mlx5: `rx_prio3_pause_duration`.
+    fn parse_mlx5(name: &'a str) -> Option<Self> {
+        let (direction, rest) = direction(name)?;
+        let (priority, what) = rest.strip_prefix("prio")?.split_once('_')?;
+        let is_mlx5 = priority.parse::<u8>().is_ok() && what != "pfc_frames";
+        is_mlx5.then_some(Self { direction, priority, what })
+    }
+
+    /// bnxt: `rx_bytes_pri3`, `rx_pfc_ena_frames_pri3`, `pfc_pri3_rx_duration_us`.
+    fn parse_bnxt(name: &'a str) -> Option<Self> {
+        if let Some(rest) = name.strip_prefix("pfc_pri") {
+            let (priority, rest) = rest.split_once('_')?;
+            let (direction, "duration_us") = direction(rest)? else { return None };
+            return Some(Self { direction, priority, what: "pause_duration" });
+        }
+        let (direction, rest) = direction(name)?;
+        let (what, priority) = rest.rsplit_once("_pri")?;
+        let what = match what {
+            "bytes" | "packets" => what,
+            "pfc_ena_frames" => "pfc_frames",
+            _ => return None,
+        };
+        Some(Self { direction, priority, what })
+    }
+
+    /// ice: `rx_priority_3_xoff.nic`; frames that end a pause (`xon`) are not counted.
+    fn parse_ice(name: &'a str) -> Option<Self> {
+        let (direction, rest) = direction(name)?;
+        let priority = rest.strip_prefix("priority_")?.strip_suffix("_xoff.nic")?;
+        Some(Self { direction, priority, what: "pfc_frames" })
+    }
+
+    /// hns3: `mac_rx_pfc_pri3_pkt_num`.
+    fn parse_hns3(name: &'a str) -> Option<Self> {
+        let (direction, rest) = direction(name.strip_prefix("mac_")?)?;
+        let priority = rest.strip_prefix("pfc_pri")?.strip_suffix("_pkt_num")?;
+        Some(Self { direction, priority, what: "pfc_frames" })
+    }
 }
 
 fn other(name: &str) -> Option<MetricDescriptor> {
@@ -126,7 +183,31 @@ mod tests {
         let time = metric("tx_prio7_pause_duration").unwrap();
         assert_eq!((time.role, time.family), (Some(PauseMicroseconds(Transmit)), None));
         assert_eq!(metric("tx_prio0_discards").unwrap().family.as_deref(), Some("rdma_tx_discards_total"));
-        for none in ["rx_prio8_pause", "rx_prio_pause", "rx_prio3_bytes", "rx_prioX_pause"] {
+        for none in ["rx_prio8_pause", "rx_prio_pause", "rx_prioX_pause", "rx_prio3_pfc_frames"] {
+            assert_eq!(metric(none), None, "{none}");
+        }
+    }
+
+    /// The names of the drivers in Linux 6.12.
+    #[test]
+    fn drivers_have_other_names_for_the_same_statistic() {
+        for (name, role) in [
+            ("rx_prio3_bytes", PriorityBytes(Receive)),
+            ("tx_prio3_packets", PriorityPackets(Transmit)),
+            ("tx_bytes_pri3", PriorityBytes(Transmit)),
+            ("rx_packets_pri3", PriorityPackets(Receive)),
+            ("rx_pfc_ena_frames_pri3", PauseFrames(Receive)),
+            ("pfc_pri3_tx_duration_us", PauseMicroseconds(Transmit)),
+            ("tx_priority_3_xoff.nic", PauseFrames(Transmit)),
+            ("mac_rx_pfc_pri3_pkt_num", PauseFrames(Receive)),
+        ] {
+            let metric = metric(name).unwrap();
+            assert_eq!((metric.role, metric.priority.as_deref()), (Some(role), Some("3")), "{name}");
+            assert_eq!((metric.family, metric.pod_family), (None, None), "{name}");
+        }
+        for none in
+            ["rx_priority_3_xon.nic", "pfc_pri3_rx_transitions", "rx_bytes_pri8", "mac_rx_pfc_pkt_num"]
+        {
             assert_eq!(metric(none), None, "{none}");
         }
     }

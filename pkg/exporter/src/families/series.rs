@@ -205,6 +205,19 @@ impl SeriesBuilder<'_> {
                     SeriesValue::Seconds(at),
                 );
             }
+            CommonMetric::PriorityBytes(direction) => {
+                let help = "Bytes of a priority on the physical port, of all traffic.";
+                self.counter("rdma_priority_bytes_total", help, by_priority(direction), SeriesValue::Sum(at));
+            }
+            CommonMetric::PriorityPackets(direction) => {
+                let help = "Packets of a priority on the physical port, of all traffic.";
+                self.counter(
+                    "rdma_priority_packets_total",
+                    help,
+                    by_priority(direction),
+                    SeriesValue::Sum(at),
+                );
+            }
             CommonMetric::Discards(direction) => {
                 let help = "Packets discarded because no buffer was free, by priority.";
                 self.counter(
@@ -236,7 +249,9 @@ impl SeriesBuilder<'_> {
             CommonMetric::Congestion(_)
             | CommonMetric::PauseFrames(_)
             | CommonMetric::PauseMicroseconds(_)
-            | CommonMetric::Discards(_) => {}
+            | CommonMetric::Discards(_)
+            | CommonMetric::PriorityBytes(_)
+            | CommonMetric::PriorityPackets(_) => {}
         }
     }
 }

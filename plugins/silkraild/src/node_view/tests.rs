@@ -36,6 +36,7 @@ fn port() -> PortReading {
         counters: counters([("port_rcv_data", 250)]),
         link_statistics: counters([("rx_prio3_pause", 9), ("rx_prio3_pause_duration", 1_500_000)]),
         physical: Default::default(),
+        cm: None,
         speed: Some(100_000),
         gids: Some(Arc::new(sysfs::GidTable {
             capacity: 255,

@@ -80,7 +80,15 @@ fn exposition(machine: &LabMachine) -> String {
     let resources = file("resources.json", &json!({"configList": [shared]}).to_string());
     let state_dir = machine.node.state_dir().to_str().unwrap().to_owned();
     let kubelet = directory.path().to_str().unwrap();
-    let options = ["--web.config.file", &web, "--device-plugin", &resources, "--device-plugin.dir", kubelet];
+    let options = [
+        "--enable=cm",
+        "--web.config.file",
+        &web,
+        "--device-plugin",
+        &resources,
+        "--device-plugin.dir",
+        kubelet,
+    ];
     let daemon = Daemon::start(&[&["--state-dir", &state_dir], &options[..]].concat());
     let has_resources = |scrape: &Scrape| !scrape.of("rdma_device_plugin_devices", &[]).is_empty();
     let began = SystemTime::now();
