@@ -16,7 +16,7 @@
 //! Run them with `hack/test`.
 //!
 //! This crate contains what several of them share: a node with one [`rail`], the lab's [`machine`] with its [`chain`], the
-//! command `silkrail` ([`cli`]) and a pod's [`cluster`] network; [`reboot`] changes state to that of a former boot, [`trace`]
+//! command `silkrail` ([`cli`]), a simulated [`fabric`] and a pod's [`cluster`] network; [`reboot`] changes state to that of a former boot, [`trace`]
 //! records the requests to the kernel, and [`reference`](mod@reference) is the metrics reference as data.
 //!
 //! For the callers of plugins: [`containerd`] with its client [`cri`] and [`podman`], which run in [`runtime_namespaces`];
@@ -49,6 +49,7 @@ pub mod cri;
 pub mod daemon;
 pub mod dashboard;
 pub mod evidence;
+pub mod fabric;
 pub mod hostile;
 pub mod http;
 pub mod infiniband;

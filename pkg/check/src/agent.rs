@@ -1,4 +1,4 @@
-//! The end that listens for test requests and serves one test at a time.
+//! The end that listens for test requests and serves them, at most one test at a time on each RDMA port.
 //!
 //! Each connection has a thread of its own. It starts unauthenticated, with a few seconds to complete the handshake, and
 //! then becomes a client. `admission.rs` limits the number of both, in total and by source.
@@ -25,6 +25,7 @@ use crate::{
 };
 
 mod admission;
+mod held_governors;
 mod log;
 mod options;
 mod service;
@@ -49,7 +50,7 @@ impl<'a> Agent<'a> {
     /// [`Error::Open`] if there is no token and `address` is not a loopback address; [`Error::Io`].
     pub fn listen(
         address: SocketAddr,
-        settings: AgentOptions,
+        settings: AgentOptions<'a>,
         node: &'a LocalContext,
     ) -> Result<Self, Error> {
         if settings.token.is_none() && !address.ip().to_canonical().is_loopback() {
@@ -62,7 +63,7 @@ impl<'a> Agent<'a> {
             Ok(listener)
         });
         let listener = listener.map_err(failed(format!("listen on {address}")))?;
-        let service = TestService { settings, node, busy: Default::default() };
+        let service = TestService::new(settings, node);
         Ok(Self { listener, service, admission: ConnectionLimiter::default() })
     }
 

@@ -12,6 +12,7 @@ use crate::{
     Error,
     error::io,
     gid_selection::{self, GidCandidate},
+    sysfs_copy,
 };
 
 /// An RDMA port with the properties that [`crate::port_selection`] uses.
@@ -38,14 +39,17 @@ pub struct CandidatePort {
 /// The IP networks of each link in this network namespace; empty for a link without addresses.
 type Networks = BTreeMap<String, Vec<IpNetwork>>;
 
-/// Returns the ports that are visible in this network namespace.
+/// Returns the ports that are visible in this network namespace, or those of a copy of a sysfs tree.
 ///
 /// # Errors
 /// [`Error::Rdma`], also if this node has no RDMA devices; [`Error::Io`].
 pub fn ports(sysfs: &Sysfs) -> Result<Vec<CandidatePort>, Error> {
     let networks = networks()?;
-    let rdma = rdma::Handle::open(sysfs)?;
-    let found = rdma.all_ports()?;
+    let found = if sysfs_copy::is_copy(sysfs) {
+        sysfs_copy::ports(sysfs)
+    } else {
+        rdma::Handle::open(sysfs)?.all_ports()?
+    };
     found.into_iter().filter_map(|port| describe(sysfs, &networks, port).transpose()).collect()
 }
 
@@ -85,11 +89,11 @@ fn describe(sysfs: &Sysfs, networks: &Networks, port: rdma::Port) -> Result<Opti
 /// the speed is unknown.
 fn speed(sysfs: &Sysfs, port: &rdma::Port) -> Option<u64> {
     match port.link_layer {
-        LinkLayer::Ethernet => {
+        LinkLayer::Ethernet if !sysfs_copy::is_copy(sysfs) => {
             let link: LinkName = port.link_name.as_deref()?.parse().ok()?;
             ethtool::EthtoolSocket::open().ok()?.speed(&link).ok()?.map(u64::from)
         }
-        LinkLayer::InfiniBand => {
+        LinkLayer::Ethernet | LinkLayer::InfiniBand => {
             let path = format!("class/infiniband/{}/ports/{}/rate", port.device_name, port.port);
             rate(&fs::read_to_string(sysfs.root().join(path)).ok()?)
         }

@@ -3,15 +3,17 @@
 use std::{
     io::ErrorKind,
     net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use crate::{
     Error, PortSelector, TestSpec, gid_selection,
     local_end::{LocalContext, LocalEnd},
+    node_port::{MAX_NODE_PORTS, NodePort},
     perftest::{self, ProgramOutput, UnusableOutput},
     protocol::{AgentReply, AgentRequest, CheckToken, MessageStream, RefusalReason, RemoteTest, handshake},
     sanitized_text::plain,
+    start_line::StartPlace,
     test_result::{TestEnd, TestResult},
     verdict::{Threshold, judge},
 };
@@ -81,11 +83,25 @@ impl<'a> Client<'a> {
         agent: SocketAddr,
         token: Option<&CheckToken>,
     ) -> Result<Self, Error> {
-        let stream =
-            TcpStream::connect_timeout(&agent, CONNECT_TIMEOUT).map_err(|source| match source.kind() {
-                ErrorKind::ConnectionReset => Error::ClosedBeforeGreeting { peer: agent.to_string() },
-                _ => Error::Connect { peer: agent.to_string(), source },
-            })?;
+        Self::connect_until(node, agent, token, None)
+    }
+
+    /// Connects as [`Client::connect`] does. All waits of this connection end at `deadline`.
+    ///
+    /// # Errors
+    /// Those of [`Client::connect`]; [`Error::TimedOut`].
+    pub fn connect_until(
+        node: &'a LocalContext,
+        agent: SocketAddr,
+        token: Option<&CheckToken>,
+        deadline: Option<Instant>,
+    ) -> Result<Self, Error> {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let within = left.unwrap_or(CONNECT_TIMEOUT).clamp(Duration::from_millis(1), CONNECT_TIMEOUT);
+        let stream = TcpStream::connect_timeout(&agent, within).map_err(|source| match source.kind() {
+            ErrorKind::ConnectionReset => Error::ClosedBeforeGreeting { peer: agent.to_string() },
+            _ => Error::Connect { peer: agent.to_string(), source },
+        })?;
         let mut wire = MessageStream::new(stream).map_err(|error| match error {
             // The connection was reset before its address could be read.
             Error::Io { source, .. } if source.kind() == ErrorKind::NotConnected => {
@@ -93,6 +109,7 @@ impl<'a> Client<'a> {
             }
             error => error,
         })?;
+        wire.set_deadline(deadline);
         handshake::connect_handshake(&mut wire, token, &node.interrupt)?;
         Ok(Self { node, wire })
     }
@@ -106,17 +123,35 @@ impl<'a> Client<'a> {
         let attempts = if request.test.duration.get() <= MAX_RETRY_SECONDS { MAX_ATTEMPTS } else { 1 };
         let mut attempt = 1;
         loop {
-            match self.measure_once(request) {
+            match self.measure_once(request, None) {
                 Err(Error::Unusable { .. }) if attempt < attempts => attempt += 1,
                 result => return result,
             }
         }
     }
 
-    fn measure_once(&mut self, request: &TestRequest) -> Result<TestResult, Error> {
+    /// Runs a test with the agent that starts together with those of other rails. It is not repeated: the others have ended.
+    ///
+    /// # Errors
+    /// Any error at either end.
+    pub fn measure_with_others(
+        &mut self,
+        request: &TestRequest,
+        start: &StartPlace<'_>,
+    ) -> Result<TestResult, Error> {
+        request.test.require_consistent()?;
+        self.measure_once(request, Some(start))
+    }
+
+    fn measure_once(
+        &mut self,
+        request: &TestRequest,
+        start: Option<&StartPlace<'_>>,
+    ) -> Result<TestResult, Error> {
         let program = self.node.launcher.find(request.test.kind, request.test.operation)?;
         let peer = self.wire.peer();
         let selected = self.node.select(&request.wanted, Some(peer), self.wire.local())?;
+        let mut reserved = Some(self.node.reserve(&selected)?);
         let gid = selected.gid.as_ref().map(|gid| gid_selection::address(gid.entry.gid));
         self.wire.send(&AgentRequest::Test {
             test: request.test,
@@ -129,7 +164,16 @@ impl<'a> Client<'a> {
         };
         // Now that the GID of the other end is known, another GID of this end may fit better.
         let selected = self.node.select(&request.wanted, remote.gid.or(Some(peer)), self.wire.local())?;
+        if reserved.as_ref().is_none_or(|reserved| !reserved.is_of(&selected)) {
+            // The former port first, so that two tests that exchange their ports do not wait for each other.
+            drop(reserved.take());
+            reserved = Some(self.node.reserve(&selected)?);
+        }
+        let _reserved = reserved;
         let local_end = LocalEnd::new(self.node, program, &request.test, &selected);
+        if let Some(start) = start {
+            start.wait();
+        }
         let output = local_end.run(peer, tcp_port)?;
         self.wire.send(&AgentRequest::Finished)?;
         let local = local_end.end();
@@ -152,18 +196,44 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Has the agent run a test with another agent. Waits as long as the agent sends [`AgentReply::Working`].
+    /// Has the agent test with another agent, on all rails of the request at the same time. Waits as long as the agent sends
+    /// [`AgentReply::Working`]. Writes the result or the error of each rail to `outcomes`, which keeps those that arrived
+    /// before an error.
     ///
     /// # Errors
-    /// Any error at either agent.
-    pub fn run_between_agents(&mut self, run: RemoteTest) -> Result<TestResult, Error> {
+    /// An error of the connection, or a refusal of the whole request.
+    pub fn run_between_agents(
+        &mut self,
+        run: RemoteTest,
+        outcomes: &mut [Option<Result<TestResult, Error>>],
+    ) -> Result<(), Error> {
         self.wire.send(&AgentRequest::Run(Box::new(run)))?;
         loop {
-            match self.receive(HEARTBEAT_TIMEOUT)? {
-                AgentReply::Working => {}
-                AgentReply::Result { record } => return Ok(*record),
+            let (rail, outcome) = match self.receive(HEARTBEAT_TIMEOUT)? {
+                AgentReply::Working => continue,
+                AgentReply::Result { rail, record } => (rail, Ok(*record)),
+                AgentReply::RailFailed { rail, refusal } => {
+                    (rail, Err(Error::Refused { peer: self.wire.peer().to_string(), refusal }))
+                }
+                AgentReply::RunDone => return Ok(()),
                 _ => return Err(self.wire.protocol("expected the message \"result\"")),
+            };
+            match outcomes.get_mut(rail) {
+                Some(place) => *place = Some(outcome),
+                None => return Err(self.wire.protocol("a result of a rail that was not requested")),
             }
+        }
+    }
+
+    /// Returns the agent's ports.
+    ///
+    /// # Errors
+    /// An error of the connection; [`Error::Refused`], for example if the node has no RDMA devices.
+    pub fn ports(&mut self) -> Result<Vec<NodePort>, Error> {
+        self.wire.send(&AgentRequest::Ports)?;
+        match self.receive(PREPARE_TIMEOUT)? {
+            AgentReply::Ports { ports, .. } if ports.len() <= MAX_NODE_PORTS => Ok(ports),
+            _ => Err(self.wire.protocol("expected the message \"ports\"")),
         }
     }
 

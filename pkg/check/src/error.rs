@@ -167,6 +167,14 @@ pub enum Error {
         /// Why no port is usable.
         why: String,
     },
+    /// Another test runs on the port.
+    #[error("busy: another test is running on {device}/{port}; try again later")]
+    PortInUse {
+        /// The RDMA device.
+        device: String,
+        /// The port of the device.
+        port: u8,
+    },
     /// The port has no usable GID.
     #[error("RDMA device {device}, port {port}: {source}")]
     NoGid {

@@ -20,12 +20,18 @@ pub mod history_page;
 mod interrupt;
 pub mod local_end;
 pub mod mesh;
+pub mod node_port;
 pub mod perftest;
 pub mod port_counters;
+pub mod port_reservation;
 pub mod port_selection;
 pub mod protocol;
 pub mod result_store;
 pub mod sanitized_text;
+#[cfg(test)]
+mod simulated_node;
+pub mod start_line;
+mod sysfs_copy;
 mod test_kind;
 pub mod test_result;
 pub mod test_spec;

@@ -2,6 +2,7 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -12,9 +13,10 @@ use crate::{
     Error, Interrupt, PortSelector, TestSpec, candidate_port,
     perftest::{
         BIND, EndRole, Launcher, PerftestArgs, PerftestProgram, ProgramOutput, REPORT, RunningProgram,
-        free_port, is_listening,
+        is_listening,
     },
     port_counters,
+    port_reservation::{PortReservations, ReservedPort, ReservedTcpPort, TCP_PORTS},
     port_selection::{SelectedPort, select},
     test_result::TestEnd,
 };
@@ -31,9 +33,6 @@ const LISTEN_TIMEOUT: Duration = Duration::from_secs(15);
 /// The default TCP port of perftest, and the first one that is tried.
 pub const FIRST_PORT: u16 = 18515;
 
-/// The number of consecutive TCP ports that are tried.
-pub const PORTS: u16 = 16;
-
 /// The environment of all tests on this node.
 #[derive(Debug)]
 pub struct LocalContext {
@@ -43,6 +42,8 @@ pub struct LocalContext {
     pub sysfs: Sysfs,
     /// Whether this process was asked to exit.
     pub interrupt: Interrupt,
+    /// The ports that tests of this process use.
+    pub ports_in_use: Arc<PortReservations>,
 }
 
 impl LocalContext {
@@ -54,6 +55,11 @@ impl LocalContext {
         local: Option<IpAddr>,
     ) -> Result<SelectedPort, Error> {
         select(&candidate_port::ports(&self.sysfs)?, wanted, peer, local)
+    }
+
+    /// Reserves the selected port for a test.
+    pub(crate) fn reserve(&self, selected: &SelectedPort) -> Result<ReservedPort<'_>, Error> {
+        self.ports_in_use.reserve(selected, &self.interrupt)
     }
 }
 
@@ -92,16 +98,16 @@ impl<'a> LocalEnd<'a> {
         &self,
         first_port: u16,
         at: Option<Ipv4Addr>,
-    ) -> Result<(RunningProgram, u16), Error> {
+    ) -> Result<(RunningProgram, ReservedTcpPort<'a>), Error> {
         let (mut next, mut at) = (first_port, at);
         loop {
-            let left = (first_port.saturating_add(PORTS)).saturating_sub(next);
-            let port = free_port(next, left).ok_or_else(|| Error::NoPort {
-                why: format!("the {PORTS} TCP ports from {first_port} on are in use"),
+            let reserved = self.node.ports_in_use.reserve_tcp(first_port, next).ok_or_else(|| {
+                Error::NoPort { why: format!("the {TCP_PORTS} TCP ports from {first_port} on are in use") }
             })?;
+            let port = reserved.number();
             let mut running = self.start(EndRole::Server(at), port, false)?;
             if self.listens(&mut running, port)? {
-                return Ok((running, port));
+                return Ok((running, reserved));
             }
             let output = running.end()?;
             if at.is_some() && output.does_not_know(BIND) {
@@ -186,9 +192,10 @@ mod tests {
         fs::write(&fake, script).unwrap();
         fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
         let node = LocalContext {
-            launcher: Launcher { path: dir.into(), wrapper: Vec::new() },
+            launcher: Launcher { path: dir.into(), wrapper: Vec::new(), versions: Default::default() },
             sysfs: Sysfs::at(dir),
             interrupt: Interrupt::never(),
+            ports_in_use: Arc::default(),
         };
         let test = TestSpec {
             kind: TestKind::Bandwidth,
@@ -236,7 +243,7 @@ mod tests {
             echo 'no device' >&2; exit 1\n";
         let newer = older.replace("*bind_*", "never");
         for (script, binds) in [(older, vec![true, false]), (newer.as_str(), vec![true])] {
-            let failure = with_end(dir.path(), script, |end| end.serve(FIRST_PORT, Some(at)));
+            let failure = with_end(dir.path(), script, |end| end.serve(FIRST_PORT, Some(at)).map(drop));
             assert!(failure.unwrap_err().to_string().contains("no device"));
             let started = fs::read_to_string(dir.path().join("started")).unwrap();
             let bound: Vec<bool> =

@@ -118,6 +118,11 @@ pub(crate) enum CommandError {
     Incomparable(#[from] ::check::comparison::CompareError),
     #[error("{0} is specified twice")]
     NodeTwice(String),
+    #[error(
+        "nothing to test: fewer than two nodes responded, or no two of them have usable ports on one rail; \
+         the reasons are above"
+    )]
+    NothingToTest,
     /// The parent process adds the path of the attribute.
     #[error("the kernel returned an error: {0}")]
     Attribute(#[source] io::Error),
@@ -205,6 +210,7 @@ impl CommandError {
             | Self::Governor(_)
             | Self::Incomparable(_)
             | Self::NodeTwice(_)
+            | Self::NothingToTest
             | Self::Attribute(_)
             | Self::Loopback(..)
             | Self::Addresses(_)

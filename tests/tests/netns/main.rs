@@ -41,6 +41,7 @@ mod kernel_requests;
 mod locks;
 mod macvlan;
 mod master;
+mod mesh;
 mod multus;
 mod names;
 mod other_networks;

@@ -24,22 +24,28 @@ fn a_mesh_reports_failed_pairs_and_keeps_the_results_of_the_others() {
     let before = stored_results();
     let options = "--duration 1 --qps 1 --min-gbps 0.001";
     let complete = check(&format!("mesh {HERE} {THERE} {options} --no-store")).ended(0);
-    assert!(complete.stderr.contains(&format!("[1/1] {HERE} to {THERE}: ")), "{complete:?}");
+    assert!(complete.stderr.contains("2 nodes, 1 rounds (all pairs), 1 tests of 1 s"), "{complete:?}");
+    assert!(complete.stderr.contains("round 1/1: 1 tests; 0 s left"), "{complete:?}");
     assert_eq!(stored_results(), before);
     let partial = check(&format!("mesh {HERE} {THERE} {UNREACHABLE} {options} --json")).ended(1);
     let mesh = partial.json();
-    let (passed, failed): (Vec<_>, Vec<_>) =
-        mesh["pairs"].as_array().unwrap().iter().partition(|pair| pair["error"].is_null());
-    assert_eq!((passed.len(), failed.len()), (1, 2), "{mesh}");
-    assert_eq!(passed[0]["record"]["server"]["node"], "lab-peer");
-    for pair in failed {
-        assert!(pair["error"].as_str().unwrap().contains(UNREACHABLE), "{pair}");
-    }
+    let (pairs, failed) = (mesh["pairs"].as_array().unwrap(), mesh["failedNodes"].as_array().unwrap());
+    assert_eq!((pairs.len(), failed.len()), (1, 1), "{mesh}");
+    let ends = ["client", "server"].map(|end| pairs[0]["record"][end]["node"].as_str().unwrap());
+    assert!(ends.contains(&"lab") && ends.contains(&"lab-peer"), "{mesh}");
+    assert!(failed[0]["error"].as_str().unwrap().contains(UNREACHABLE), "{mesh}");
+    // The ports of both nodes are in one subnet, so they are one rail.
+    let rails = check(&format!("mesh {HERE} {THERE} {options} --rails --no-store --json")).ended(0).json();
+    assert_eq!(rails["rails"], serde_json::json!([{"device": "rxe0", "network": "192.0.2.0/24"}]), "{rails}");
+    assert_eq!((&rails["pairs"][0]["rail"], &rails["missingPorts"]), (&0.into(), &serde_json::json!([])));
     assert_eq!(stored_results(), before + 1);
     no_perftest_is_left();
     let page = "/run/page.html";
     silkrail(&format!("check page {page}")).ended(0);
-    assert!(fs::read_to_string(page).unwrap().contains("lab rxe0/1 to lab-peer rxe0/1"));
+    let page = fs::read_to_string(page).unwrap();
+    // The direction of a pair is a part of the sample.
+    let directions = ["lab rxe0/1 to lab-peer rxe0/1", "lab-peer rxe0/1 to lab rxe0/1"];
+    assert!(directions.iter().any(|direction| page.contains(direction)), "{page}");
 }
 
 /// Returns the number of results that this node has stored.

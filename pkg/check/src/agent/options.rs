@@ -8,7 +8,7 @@ use crate::{PortSelector, protocol::CheckToken};
 
 /// Configuration of an [`Agent`](crate::agent::Agent): the options of `silkrail check serve`.
 #[derive(Debug)]
-pub struct AgentOptions {
+pub struct AgentOptions<'a> {
     /// The shared secret that clients must prove to have; `None` accepts every client, on a loopback address only.
     pub token: Option<CheckToken>,
     /// Addresses besides its own by which clients reach this agent, for example behind address translation.
@@ -18,5 +18,5 @@ pub struct AgentOptions {
     /// The first TCP port to try for perftest's server.
     pub first_port: u16,
     /// The CPU frequency governors to set during tests; `None` leaves them unchanged.
-    pub governors: Option<Governors>,
+    pub governors: Option<&'a Governors>,
 }

@@ -2,20 +2,23 @@
 
 use std::{
     net::IpAddr,
-    sync::{Mutex, MutexGuard, TryLockError},
+    sync::{Arc, Mutex, PoisonError, mpsc},
     thread,
     time::{Duration, Instant},
 };
 
-use cpufreq::{GovernorOutcome, Governors};
-
-use super::{admission::ConnectionSlot, log::ConnectionLog, options::AgentOptions};
+use super::{
+    admission::ConnectionSlot, held_governors::HeldGovernors, log::ConnectionLog, options::AgentOptions,
+};
 use crate::{
     Error, Interrupt, PortSelector, TestSpec,
     client::{Client, TestRequest},
     local_end::{LocalContext, LocalEnd, PROGRAM_GRACE},
+    node_port::node_ports,
     perftest::RunningProgram,
-    protocol::{AgentRefusal, AgentReply, AgentRequest, MessageStream, RefusalReason, RemoteTest},
+    protocol::{AgentRefusal, AgentReply, AgentRequest, MAX_RAILS, MessageStream, RefusalReason, RemoteTest},
+    start_line::StartLine,
+    test_result::TestResult,
 };
 
 /// How long an authenticated client may stay idle between requests.
@@ -27,23 +30,26 @@ const SERVER_EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often the client is sent [`AgentReply::Working`] while this agent runs a test with another agent.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long a request waits for the previous test to clean up. After a client fails, its server's process lives on for a
-/// moment, and in a mesh the next client connects immediately.
-const CLEANUP_TIMEOUT: Duration = Duration::from_secs(3);
-
 /// Interval at which the connection and the process of a test are polled.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Runs the tests that clients request, one at a time.
+/// The outcome of one rail, by its index in the request.
+type RailOutcome = (usize, Result<TestResult, Error>);
+
+/// Runs the tests that clients request. Each RDMA port has at most one of them at a time.
 #[derive(Debug)]
 pub(super) struct TestService<'a> {
-    pub(super) settings: AgentOptions,
+    pub(super) settings: AgentOptions<'a>,
     pub(super) node: &'a LocalContext,
-    /// Locked during a test.
-    pub(super) busy: Mutex<()>,
+    governors: Option<HeldGovernors<'a>>,
 }
 
-impl TestService<'_> {
+impl<'a> TestService<'a> {
+    pub(super) fn new(settings: AgentOptions<'a>, node: &'a LocalContext) -> Self {
+        let governors = settings.governors.map(HeldGovernors::new);
+        Self { settings, node, governors }
+    }
+
     /// Serves the requests of a client until it closes the connection.
     pub(super) fn serve_client(
         &self,
@@ -70,7 +76,7 @@ impl TestService<'_> {
                 ) => return refused(wire, error),
                 Err(error) => {
                     log.log_client(&format!("{}: {error}", wire.peer()));
-                    wire.send(&refusal(&error))?;
+                    wire.send(&AgentReply::Refused(refusal(&error)))?;
                 }
             }
         }
@@ -82,11 +88,13 @@ impl TestService<'_> {
         request: AgentRequest,
         log: &ConnectionLog<'_>,
     ) -> Result<AgentReply, Error> {
-        let Some(_busy) = self.lock_busy()? else {
-            return Ok(AgentReply::Refused(busy("another test is running on this node")));
-        };
-        let held = self.settings.governors.as_ref().map(Governors::hold).transpose()?;
-        if let Some(GovernorOutcome::Without(why)) = held.as_ref().map(|held| &held.done) {
+        if matches!(request, AgentRequest::Ports) {
+            let node = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
+            let ports = node_ports(&self.node.sysfs)?;
+            return Ok(AgentReply::Ports { node: node.unwrap_or_default().into(), ports });
+        }
+        let held = self.governors.as_ref().map(HeldGovernors::hold).transpose()?;
+        if let Some(why) = held.as_ref().and_then(|held| held.unchanged.as_deref()) {
             log.log_client(&format!("the CPU frequency governor was not changed: {why}"));
         }
         match request {
@@ -101,24 +109,14 @@ impl TestService<'_> {
                 self.serve_test(wire, &test, &wanted.or(&self.settings.wanted), gid)
             }
             AgentRequest::Run(run) => {
-                log.log_client(&format!("{}: {} with {}", wire.peer(), run.test.kind, run.against));
+                let rails = match run.rails.len() {
+                    1 => String::new(),
+                    rails => format!(" on {rails} rails"),
+                };
+                log.log_client(&format!("{}: {} with {}{rails}", wire.peer(), run.test.kind, run.against));
                 self.run(wire, *run)
             }
-            AgentRequest::Finished => Err(wire.protocol("no test is running")),
-        }
-    }
-
-    /// Takes the lock that a test needs; `None` if another test still holds it after [`CLEANUP_TIMEOUT`].
-    fn lock_busy(&self) -> Result<Option<MutexGuard<'_, ()>>, Error> {
-        let deadline = Instant::now() + CLEANUP_TIMEOUT;
-        loop {
-            match self.busy.try_lock() {
-                Ok(guard) => return Ok(Some(guard)),
-                Err(TryLockError::Poisoned(poisoned)) => return Ok(Some(poisoned.into_inner())),
-                Err(TryLockError::WouldBlock) if Instant::now() >= deadline => return Ok(None),
-                Err(TryLockError::WouldBlock) => thread::sleep(POLL_INTERVAL),
-            }
-            self.node.interrupt.check()?;
+            AgentRequest::Ports | AgentRequest::Finished => Err(wire.protocol("no test is running")),
         }
     }
 
@@ -133,6 +131,7 @@ impl TestService<'_> {
         test.require_consistent()?;
         let program = self.node.launcher.find(test.kind, test.operation)?;
         let selected = self.node.select(wanted, gid.or(Some(wire.peer())), wire.local())?;
+        let _reserved = self.node.reserve(&selected)?;
         let local_end = LocalEnd::new(self.node, program, test, &selected);
         // perftest listens only on the address that the client connected to.
         let at = match wire.local() {
@@ -140,7 +139,7 @@ impl TestService<'_> {
             _ => None,
         };
         let (mut running, tcp_port) = local_end.serve(self.settings.first_port, at)?;
-        wire.send(&AgentReply::Ready { tcp_port, end: Box::new(local_end.end()) })?;
+        wire.send(&AgentReply::Ready { tcp_port: tcp_port.number(), end: Box::new(local_end.end()) })?;
         let limit = Duration::from_secs(test.duration.get().into()) + PROGRAM_GRACE;
         self.run_server(wire, &mut running, limit)?;
         let output = running.end()?;
@@ -178,36 +177,74 @@ impl TestService<'_> {
         }
     }
 
-    /// Runs a test with another agent, as its client. Sends [`AgentReply::Working`] to the client of this connection in the
-    /// meantime; if that client closes the connection, the test is interrupted.
+    /// Tests with another agent, as its client, on all rails of the request at the same time. Sends the result of each rail to
+    /// the client of this connection, and [`AgentReply::Working`] in the meantime. If that client closes the connection, the
+    /// tests are interrupted.
     fn run(&self, wire: &mut MessageStream, run: RemoteTest) -> Result<AgentReply, Error> {
-        let RemoteTest { against, test, wanted, peer_wanted, limit } = run;
-        if !against.is_ipv4() {
+        if !run.against.is_ipv4() {
             return Err(wire.protocol("expected the IPv4 address of an agent"));
+        }
+        if run.rails.is_empty() || run.rails.len() > MAX_RAILS {
+            return Err(wire.protocol(&format!("expected 1 to {MAX_RAILS} rails")));
         }
         let node = LocalContext {
             launcher: self.node.launcher.clone(),
             sysfs: self.node.sysfs.clone(),
             interrupt: Interrupt::never(),
+            ports_in_use: Arc::clone(&self.node.ports_in_use),
         };
-        let request = TestRequest { test, wanted: wanted.or(&self.settings.wanted), peer_wanted, limit };
-        let measure = || Client::connect(&node, against, self.settings.token.as_ref())?.measure(&request);
-        let record = thread::scope(|scope| {
-            let worker = scope.spawn(measure);
-            let watched = self.watch(wire, || worker.is_finished());
+        let (start, one_at_a_time) = (StartLine::new(run.rails.len()), Mutex::new(()));
+        let (sender, outcomes) = mpsc::channel();
+        thread::scope(|scope| {
+            for rail in 0..run.rails.len() {
+                let (sender, run, node) = (sender.clone(), &run, &node);
+                let (place, one_at_a_time) = (start.place(), &one_at_a_time);
+                scope.spawn(move || {
+                    let connect = || {
+                        // The other agent limits the unauthenticated connections of one source.
+                        let _one = one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner);
+                        Client::connect(node, run.against, self.settings.token.as_ref())
+                    };
+                    let request = self.request(run, rail);
+                    let measured = connect().and_then(|mut client| match run.rails.len() {
+                        1 => client.measure(&request),
+                        _ => client.measure_with_others(&request, &place),
+                    });
+                    drop(place);
+                    // Sending fails only if the receiver has been dropped.
+                    let _ = sender.send((rail, measured));
+                });
+            }
+            drop(sender);
+            let watched = self.watch(wire, &outcomes);
             if watched.is_err() {
                 node.interrupt.request();
             }
-            let measured = worker.join().unwrap_or(Err(Error::Interrupted));
-            watched.and(measured)
+            watched
         })?;
-        Ok(AgentReply::Result { record: Box::new(record) })
+        Ok(AgentReply::RunDone)
     }
 
-    fn watch(&self, wire: &mut MessageStream, is_done: impl Fn() -> bool) -> Result<(), Error> {
+    fn request(&self, run: &RemoteTest, rail: usize) -> TestRequest {
+        let ends = run.rails[rail].clone();
+        let wanted = ends.wanted.or(&self.settings.wanted);
+        TestRequest { test: run.test, wanted, peer_wanted: ends.peer_wanted, limit: run.limit }
+    }
+
+    /// Sends the outcomes until there are no more.
+    fn watch(&self, wire: &mut MessageStream, outcomes: &mpsc::Receiver<RailOutcome>) -> Result<(), Error> {
         let mut last_sent = Instant::now();
-        while !is_done() {
+        loop {
             self.node.interrupt.check()?;
+            match outcomes.try_recv() {
+                Ok((rail, outcome)) => {
+                    wire.send(&reply_of(rail, outcome))?;
+                    last_sent = Instant::now();
+                    continue;
+                }
+                Err(mpsc::TryRecvError::Disconnected) => return Ok(()),
+                Err(mpsc::TryRecvError::Empty) => {}
+            }
             if last_sent.elapsed() >= HEARTBEAT_INTERVAL {
                 wire.send(&AgentReply::Working)?;
                 last_sent = Instant::now();
@@ -216,23 +253,30 @@ impl TestService<'_> {
                 return Err(wire.protocol("unexpected message: a test is running"));
             }
         }
-        Ok(())
+    }
+}
+
+fn reply_of(rail: usize, outcome: Result<TestResult, Error>) -> AgentReply {
+    match outcome {
+        Ok(record) => AgentReply::Result { rail, record: Box::new(record) },
+        Err(error) => AgentReply::RailFailed { rail, refusal: refusal(&error) },
     }
 }
 
 /// Sends the error to the client, ignoring a closed connection, and returns it.
 fn refused(wire: &mut MessageStream, error: Error) -> Result<(), Error> {
-    let _ = wire.send(&refusal(&error));
+    let _ = wire.send(&AgentReply::Refused(refusal(&error)));
     Err(error)
 }
 
-fn refusal(error: &Error) -> AgentReply {
+fn refusal(error: &Error) -> AgentRefusal {
     let reason = match error {
         Error::Unusable { .. } => RefusalReason::Unusable,
+        Error::PortInUse { .. } => RefusalReason::Busy,
         Error::Refused { refusal, .. } => refusal.reason,
         _ => RefusalReason::Failed,
     };
-    AgentReply::Refused(AgentRefusal { reason, message: error.to_string().into() })
+    AgentRefusal { reason, message: error.to_string().into() }
 }
 
 pub(super) fn busy(why: &str) -> AgentRefusal {

@@ -63,8 +63,14 @@ mod tests {
         let fake = dir.path().join("mpirun");
         fs::write(&fake, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
-        let launcher = Launcher { path: dir.path().into(), wrapper: Vec::new() };
-        let node = LocalContext { launcher, sysfs: sysfs::Sysfs::system(), interrupt: Interrupt::never() };
+        let launcher =
+            Launcher { path: dir.path().into(), wrapper: Vec::new(), versions: Default::default() };
+        let node = LocalContext {
+            launcher,
+            sysfs: sysfs::Sysfs::system(),
+            interrupt: Interrupt::never(),
+            ports_in_use: Default::default(),
+        };
         (dir, node)
     }
 

@@ -1,9 +1,24 @@
-//! Tests of all pairs of several nodes, in rounds in which each node takes part at most once.
+//! Tests between many nodes, in rounds in which each node takes part at most once: all pairs of few nodes, and a sample of the
+//! pairs of many.
 
-mod matrix;
+mod announcement;
+mod outliers;
+mod pair;
+mod plan;
+mod rails;
+mod result;
 mod rounds;
 mod run;
+mod statistics;
+mod strikes;
+mod survey;
 
-pub use matrix::{MeshResult, NodePair, OUTLIER_PERCENT, Outlier, SlowNode};
-pub use rounds::rounds;
-pub use run::{MeshPlan, run};
+pub use announcement::Announcement;
+pub use outliers::{OUTLIER_PERCENT, Outlier, RailSummary, SlowNode, SlowPort, SlowRail};
+pub use pair::NodePair;
+pub use plan::{DEFAULT_ROUNDS, DEFAULT_TEST_SLACK, MeshPlan};
+pub use rails::{MissingPort, Rail, RailTable};
+pub use result::{FailedNode, MeshResult, StopReason};
+pub use rounds::{rounds, sample};
+pub use run::{RoundReport, run};
+pub use survey::{Survey, survey};

@@ -10,6 +10,7 @@ mod measurement;
 mod run;
 mod table;
 mod tcp_port;
+mod version_cache;
 
 pub(crate) use arguments::{BIND, REPORT};
 pub use arguments::{EndRole, PerftestArgs};
@@ -19,6 +20,7 @@ pub use measurement::{Bandwidth, Latency, Measurement, UnusableOutput};
 pub use run::{Launcher, PerftestProgram, ProgramOutput, RunningProgram};
 pub use table::parse as parse_table;
 pub use tcp_port::{free_port, is_listening};
+pub use version_cache::VersionCache;
 
 use crate::TestKind;
 

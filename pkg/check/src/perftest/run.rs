@@ -17,7 +17,7 @@ use nix::{
     unistd::Pid,
 };
 
-use super::PerftestArgs;
+use super::{PerftestArgs, VersionCache};
 use crate::{Error, RdmaOperation, TestKind, error::io};
 
 /// Number of bytes kept from the end of each stream. A thousand ranks with `NCCL_DEBUG=INFO` print much after the table.
@@ -43,13 +43,16 @@ pub struct Launcher {
     /// A command that precedes the program and executes it ([`super::become_child`]). It must ensure that the program is
     /// killed when the thread that started it ends. May be empty.
     pub wrapper: Vec<OsString>,
+    /// The versions of programs that have run.
+    pub versions: Arc<VersionCache>,
 }
 
 impl Launcher {
     /// Returns a launcher with the `PATH` of the environment, or the usual directories if it is not set.
     pub fn of_environment(wrapper: Vec<OsString>) -> Self {
         let default = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-        Self { path: env::var_os("PATH").unwrap_or_else(|| default.into()), wrapper }
+        let path = env::var_os("PATH").unwrap_or_else(|| default.into());
+        Self { path, wrapper, versions: Arc::default() }
     }
 
     /// Finds the perftest program for a test.
@@ -90,6 +93,10 @@ impl PerftestProgram<'_> {
     /// Returns the version that the program prints, for example `6.06`. `None` if it prints none within 5 s; a test can
     /// still run, since it has a timeout of its own.
     pub fn version(&self) -> Option<String> {
+        self.launcher.versions.get(&self.path, || self.printed_version())
+    }
+
+    fn printed_version(&self) -> Option<String> {
         let mut running = self.start_with(vec!["--version".into()]).ok()?;
         let deadline = Instant::now() + VERSION_TIMEOUT;
         while !running.has_ended().ok()? {

@@ -13,7 +13,7 @@ use super::CheckToken;
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
 
 /// The Noise prologue is this, followed by the agent's nonce. It must be equal at both ends.
-const PROLOGUE: &[u8; 16] = b"silkrail check 2";
+const PROLOGUE: &[u8; 16] = b"silkrail check 3";
 
 /// Bytes that sealing adds to a message: the authentication tag.
 pub const TAG: usize = 16;

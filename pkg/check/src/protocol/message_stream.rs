@@ -32,6 +32,8 @@ pub struct MessageStream {
     peer: SocketAddr,
     buffer: MessageBuffer,
     channel: Option<SecureChannel>,
+    /// The end of every wait, besides its own timeout.
+    deadline: Option<Instant>,
 }
 
 impl MessageStream {
@@ -48,7 +50,12 @@ impl MessageStream {
             Ok(peer)
         });
         let peer = prepared.map_err(failed("prepare a connection"))?;
-        Ok(Self { stream, peer, buffer: MessageBuffer::default(), channel: None })
+        Ok(Self { stream, peer, buffer: MessageBuffer::default(), channel: None, deadline: None })
+    }
+
+    /// Limits all waits for messages, whatever their own timeouts.
+    pub(crate) fn set_deadline(&mut self, deadline: Option<Instant>) {
+        self.deadline = deadline;
     }
 
     /// Returns the IP address of the other end; an IPv4-mapped one as IPv4.
@@ -137,7 +144,8 @@ impl MessageStream {
         interrupt: &Interrupt,
         next: fn(&mut Self) -> Result<Option<Vec<u8>>, Error>,
     ) -> Result<Vec<u8>, Error> {
-        let deadline = Instant::now() + within;
+        let began = Instant::now();
+        let deadline = self.deadline.unwrap_or(began + within).min(began + within);
         loop {
             interrupt.check()?;
             if let Some(next) = self.poll_for(INTERRUPT_POLL_INTERVAL, next)? {
@@ -145,7 +153,7 @@ impl MessageStream {
             }
             if Instant::now() >= deadline {
                 let what = format!("receive from {}", self.peer);
-                return Err(Error::TimedOut { what, seconds: within.as_secs() });
+                return Err(Error::TimedOut { what, seconds: began.elapsed().as_secs() });
             }
         }
     }

@@ -3,8 +3,8 @@
 //! It runs over TCP, and every wait has a timeout. The handshake consists of three lines of JSON:
 //!
 //! ```text
-//! agent   {"silkrailCheck":2,"nonce":"…","token":true}
-//! client  {"silkrailCheck":2,"key":"…"}          Noise NNpsk0 with the sealed payload {"to":"10.0.0.2"}: see [`handshake`]
+//! agent   {"silkrailCheck":3,"nonce":"…","token":true}
+//! client  {"silkrailCheck":3,"key":"…"}          Noise NNpsk0 with the sealed payload {"to":"10.0.0.2"}: see [`handshake`]
 //! agent   {"key":"…"}                            with the sealed payload {} or {"refusal":{…}}
 //! ```
 //!
@@ -20,10 +20,13 @@
 //! ```
 //!
 //! The agent can send `{"type":"refused","reason":"busy","message":"…"}` instead of any of its messages, and also instead of
-//! its last handshake line, which is not sealed if the two ends have different tokens. `{"type":"run",…}` makes an agent the
-//! client of another agent; it sends `{"type":"working"}` every few seconds and then `{"type":"result","record":{…}}`.
+//! its last handshake line, which is not sealed if the two ends have different tokens. `{"type":"ports"}` asks for the list of
+//! the agent's ports. `{"type":"run",…}` makes an agent the client of another agent, on one or several rails at the same time;
+//! it sends `{"type":"working"}` every few seconds, `{"type":"result","rail":0,"record":{…}}` or `{"type":"railFailed",…}` for
+//! each rail, and then `{"type":"runDone"}`.
 //!
-//! Each end refuses every protocol version other than its own. There is no version negotiation.
+//! Each end refuses every protocol version other than its own, and names both. There is no version negotiation: every new
+//! option of a test has a new version, so that an agent that does not know an option never ignores it.
 
 pub mod channel;
 pub mod handshake;
@@ -35,10 +38,10 @@ mod refusal;
 pub(crate) mod relay;
 mod token;
 
-pub use message::{AgentReply, AgentRequest, RemoteTest};
+pub use message::{AgentReply, AgentRequest, MAX_RAILS, RailEnds, RemoteTest};
 pub use message_stream::MessageStream;
 pub use refusal::{AgentRefusal, RefusalReason};
 pub use token::CheckToken;
 
 /// The version of the protocol. Ends of different versions refuse each other.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;

@@ -1,6 +1,6 @@
 //! The environment of tests on this node.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use check::{Interrupt, local_end::LocalContext, perftest::Launcher};
 use sysfs::Sysfs;
@@ -14,5 +14,6 @@ pub(super) fn local_context(root: &Path) -> Result<LocalContext, CommandError> {
         launcher: Launcher::of_environment(child::wrapper()),
         sysfs: Sysfs::at(root.join("sys")),
         interrupt: Interrupt::install()?,
+        ports_in_use: Arc::default(),
     })
 }

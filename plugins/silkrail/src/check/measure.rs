@@ -175,7 +175,7 @@ impl MeasureArgs {
             let request = TestRequest { test, wanted: self.wanted(), peer_wanted: self.peer_wanted(), limit };
             let mut record = client.measure(&request)?;
             if !self.no_store {
-                save_result(&store, &mut record)?;
+                save_results(&store, std::slice::from_mut(&mut record))?;
             }
             if !self.json {
                 print::record(&record, out)?;
@@ -221,9 +221,9 @@ impl MeasureArgs {
     }
 }
 
-/// Stores a result and updates the metrics file for Prometheus.
-pub(super) fn save_result(store: &ResultStore, record: &mut TestResult) -> Result<(), CommandError> {
-    store.append(record)?;
+/// Stores results and updates the metrics file for Prometheus.
+pub(super) fn save_results(store: &ResultStore, records: &mut [TestResult]) -> Result<(), CommandError> {
+    store.append_all(records)?;
     store.write(exposition::FILE, &exposition::text(&store.read()?))?;
     Ok(())
 }

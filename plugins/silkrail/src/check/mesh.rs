@@ -5,33 +5,65 @@ use std::{
     io::Write,
     net::SocketAddr,
     path::{Path, PathBuf},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use check::{
-    QueuePairs, RdmaOperation, Seconds, Size, TestKind, TestSpec,
+    DeviceName, QueuePairs, RdmaOperation, Seconds, Size, TestKind, TestSpec,
     client::resolve,
-    mesh::{self, MeshPlan, MeshResult, NodePair, OUTLIER_PERCENT},
+    mesh::{
+        self, Announcement, DEFAULT_ROUNDS, MeshPlan, MeshResult, NodePair, OUTLIER_PERCENT, RoundReport,
+        Survey,
+    },
     protocol::CheckToken,
     result_store::ResultStore,
+    test_result::TestResult,
     verdict::Threshold,
 };
+use serde::Serialize;
 
-use super::{local_context::local_context, measure, print};
+use super::{
+    duration_text,
+    local_context::local_context,
+    measure, mesh_print,
+    terminal::{self, ProgressLine},
+};
 use crate::{
     exit::{CommandError, CommandExit},
     json,
 };
 
-/// Test all pairs of nodes where `silkrail check serve` runs
+/// Test nodes where `silkrail check serve` runs with each other: all pairs, or a sample of many
 ///
 /// The nodes test each other, in rounds in which each node takes part at most once. The command only instructs them and can
 /// run on any machine that reaches them. The other nodes must be able to reach each HOST by the same address.
+///
+/// With --rails, two nodes test all their rails at the same time, which finds the rail that is slow only when all run. Ports
+/// in the same subnet are one rail; ports whose subnets no other node has are matched by the order of their PCI addresses.
 #[derive(Debug, clap::Args)]
 #[command(after_help = examples())]
 pub(crate) struct MeshArgs {
     /// The nodes
     #[arg(required = true, num_args = 2.., value_name = "HOST[:PORT]")]
     hosts: Vec<String>,
+    /// Test all rails of two nodes at the same time
+    #[arg(long)]
+    rails: bool,
+    /// Test only the rails of these RDMA devices, at the same time; implies --rails
+    #[arg(long, value_delimiter = ',', value_name = "DEVICE,...")]
+    rail: Vec<DeviceName>,
+    /// The number of rounds, and so of other nodes that each node meets; default: all for up to 16 nodes, otherwise 16
+    #[arg(long, value_parser = at_least_one, value_name = "N")]
+    rounds: Option<usize>,
+    /// Select other pairs and another order of them
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    seed: u64,
+    /// How long a test may take besides its measurement, in seconds; a node that hangs holds the others up for that long
+    #[arg(long, default_value = "20", value_parser = measure::seconds, value_name = "SECONDS")]
+    test_timeout: Seconds,
+    /// How long all rounds may take, in seconds; default: what they take if every test takes as long as it may
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=604_800), value_name = "SECONDS")]
+    time_limit: Option<u64>,
     /// The RDMA operation: read, write or send
     #[arg(long, default_value = "write")]
     op: RdmaOperation,
@@ -67,18 +99,47 @@ pub(crate) struct MeshArgs {
     no_store: bool,
 }
 
+/// The JSON output.
+#[derive(Debug, Serialize)]
+struct MeshReport<'a> {
+    plan: PlanReport,
+    #[serde(flatten)]
+    mesh: &'a MeshResult,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PlanReport {
+    #[serde(flatten)]
+    announced: Announcement,
+    seed: u64,
+    took_seconds: u64,
+}
+
+/// Maximum number of results of a mesh in the history, which has room for 5000. Of a larger mesh only those that show a problem
+/// are stored.
+const MAX_STORED: usize = 500;
+
+/// Maximum number of nodes that are named before the start because they do not take part.
+const MAX_ANNOUNCED_FAILURES: usize = 10;
+
 fn examples() -> String {
     format!(
         "\
 Examples:
   silkrail check mesh 10.1.70.1 10.1.70.2 10.1.70.3 10.1.70.4 --token-file /etc/silkrail/check.token
   silkrail check mesh $(cat hosts) --op read --json >mesh.json
+  silkrail check mesh $(cat hosts) --rails --rounds 4 --duration 2 --token-file /etc/silkrail/check.token
+  silkrail check mesh $(cat hosts) --rail mlx5_0,mlx5_1 --json | jq '.slowPorts, .slowRails, .slowNodes'
 
-A pair is an outlier if it is more than {OUTLIER_PERCENT} % worse than the median. A node is slow if most of its pairs are outliers.
+More than {DEFAULT_ROUNDS} nodes are tested in {DEFAULT_ROUNDS} rounds. The pairs and their order depend on the nodes, --rounds and --seed only.
+A pair is an outlier if it is more than {OUTLIER_PERCENT} % worse than the median of its rail, or than that of all rails. A node, a port of a
+node, or a rail is slow if most of its pairs are outliers. Up to {MAX_STORED} results are stored; of larger tests, only those that are
+outliers or below the threshold.
 
 Exit status:
   0   all pairs have a result, none is below the threshold or an outlier
-  1   an error: pairs without a result are listed, the other results are stored
+  1   an error: nodes, ports or pairs without a result are listed, the other results are stored
   2   wrong usage
   6   a pair is below the threshold or an outlier"
     )
@@ -89,24 +150,33 @@ impl MeshArgs {
         let node = local_context(root)?;
         let store = ResultStore::below(root);
         let plan = self.plan()?;
-        let total = self.hosts.len() * (self.hosts.len() - 1) / 2;
-        let mut done = 0;
+        let survey = mesh::survey(&plan, &node)?;
+        let announced = Announcement::new(&plan, &survey);
+        self.announce(&announced, &plan, &survey);
+        if announced.tests == 0 {
+            return Err(CommandError::NothingToTest);
+        }
+        let stores_all = !self.no_store && announced.tests <= MAX_STORED;
         let mut store_error = None;
-        let mesh = mesh::run(&plan, &node, |pair, plan| {
-            done += 1;
-            if let Some(record) = pair.record.as_mut().filter(|_| !self.no_store) {
-                store_error = measure::save_result(&store, record).err().or(store_error.take());
+        let (progress, began) = (ProgressLine::new(), Instant::now());
+        let mut mesh = mesh::run(&plan, &survey, &node, |round| {
+            if stores_all {
+                store_error = save(&store, round.pairs.iter_mut()).err().or(store_error.take());
             }
-            eprintln!("[{done}/{total}] {}", print_pair(pair, &plan.agents));
-        })?;
+            progress.show(&progress_text(&round), round.round == round.rounds);
+        });
+        if !stores_all && !self.no_store {
+            store_error = save(&store, worth_storing(&mut mesh)).err();
+        }
         if self.json {
-            json::print(&mesh, out)?;
+            let plan = PlanReport { announced, seed: self.seed, took_seconds: began.elapsed().as_secs() };
+            json::print(&MeshReport { plan, mesh: &mesh }, out)?;
         } else {
-            print(&mesh, out)?;
+            mesh_print::mesh(&mesh, terminal::columns(), out)?;
         }
         match store_error {
             Some(failure) => Err(failure),
-            None if mesh.failures() > 0 => Ok(CommandExit::Failed),
+            None if mesh.is_incomplete() => Ok(CommandExit::Failed),
             None if mesh.is_wrong() => Ok(CommandExit::Found),
             None => Ok(CommandExit::Done),
         }
@@ -117,13 +187,84 @@ impl MeshArgs {
         let kind = if self.latency { TestKind::Latency } else { TestKind::Bandwidth };
         let size = self.size.unwrap_or(if self.latency { Size::LATENCY_SIZE_DEFAULT } else { Size::DEFAULT });
         let queue_pairs = if self.latency { QueuePairs::LATENCY_DEFAULT } else { self.qps };
+        let seconds = |seconds: Seconds| Duration::from_secs(seconds.get().into());
         Ok(MeshPlan {
             agents,
             test: TestSpec { kind, operation: self.op, size, queue_pairs, duration: self.duration },
             limit: Threshold { percent: self.threshold, min_gbps: self.min_gbps, max_us: self.max_us },
             token: self.token_file.as_deref().map(CheckToken::read).transpose()?,
+            rails: (self.rails || !self.rail.is_empty()).then(|| self.rail.clone()),
+            rounds: self.rounds,
+            seed: self.seed,
+            test_slack: seconds(self.test_timeout),
+            time_limit: self.time_limit.map(Duration::from_secs),
         })
     }
+
+    /// Prints what is going to be done, before it starts.
+    fn announce(&self, announced: &Announcement, plan: &MeshPlan, survey: &Survey) {
+        for failed in survey.failed().iter().take(MAX_ANNOUNCED_FAILURES) {
+            eprintln!("silkrail: {} is left out: {}", plan.agents[failed.node].0, failed.error);
+        }
+        let failed = survey.failed().len();
+        if failed > MAX_ANNOUNCED_FAILURES {
+            eprintln!("silkrail: {} more nodes are left out", failed - MAX_ANNOUNCED_FAILURES);
+        }
+        let rails = announced.rails.map(|rails| format!(", {rails} rails")).unwrap_or_default();
+        let pairs = if announced.all_pairs {
+            "all pairs".to_owned()
+        } else {
+            format!("a sample of the pairs: --rounds, --seed {}", self.seed)
+        };
+        eprintln!(
+            "silkrail: {} nodes{rails}, {} rounds ({pairs}), {} tests of {} s",
+            announced.nodes, announced.rounds, announced.tests, self.duration
+        );
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        eprintln!(
+            "silkrail: expected duration {}; ends after {} at the latest, at {}",
+            duration_text::text(announced.expected),
+            duration_text::text(announced.longest),
+            utc::rfc3339((now + announced.longest).as_secs())
+        );
+    }
+}
+
+fn progress_text(round: &RoundReport<'_>) -> String {
+    let failed = round.pairs.iter().filter(|pair| pair.record.is_none()).count();
+    let failed = if failed > 0 { format!(", {failed} without a result") } else { String::new() };
+    format!(
+        "round {}/{}: {} tests{failed}; {} left",
+        round.round,
+        round.rounds,
+        round.pairs.len(),
+        duration_text::text(round.left)
+    )
+}
+
+/// Stores the results of these pairs, which get their IDs.
+fn save<'a>(store: &ResultStore, pairs: impl Iterator<Item = &'a mut NodePair>) -> Result<(), CommandError> {
+    let mut places: Vec<&mut TestResult> = pairs.filter_map(|pair| pair.record.as_mut()).collect();
+    let mut records: Vec<TestResult> = places.iter().map(|record| (**record).clone()).collect();
+    if records.is_empty() {
+        return Ok(());
+    }
+    measure::save_results(store, &mut records)?;
+    for (place, record) in places.iter_mut().zip(records) {
+        place.id = record.id;
+    }
+    Ok(())
+}
+
+/// Returns the outliers and the results below their threshold, at most [`MAX_STORED`].
+fn worth_storing(mesh: &mut MeshResult) -> impl Iterator<Item = &mut NodePair> {
+    let outliers: BTreeSet<_> =
+        mesh.outliers.iter().map(|outlier| (outlier.client, outlier.server, outlier.rail)).collect();
+    let is_worth = move |pair: &&mut NodePair| {
+        let is_below = pair.record.as_ref().is_some_and(|record| record.verdict.passed == Some(false));
+        is_below || outliers.contains(&(pair.client, pair.server, pair.rail))
+    };
+    mesh.pairs.iter_mut().filter(is_worth).take(MAX_STORED)
 }
 
 fn agents(hosts: &[String]) -> Result<Vec<(String, SocketAddr)>, CommandError> {
@@ -143,64 +284,9 @@ fn agents(hosts: &[String]) -> Result<Vec<(String, SocketAddr)>, CommandError> {
     Ok(agents)
 }
 
-fn print_pair(pair: &NodePair, agents: &[(String, SocketAddr)]) -> String {
-    let (client, server) = (&agents[pair.client].0, &agents[pair.server].0);
-    match (&pair.record, &pair.error) {
-        (Some(record), _) => format!("{client} to {server}: {}", print::value(record)),
-        (None, error) => format!("{client} to {server}: failed: {}", error.as_deref().unwrap_or("no result")),
-    }
-}
-
-/// Prints the matrix of the averages, followed by the outliers, the slow nodes and the failures.
-fn print(mesh: &MeshResult, out: &mut dyn Write) -> Result<(), CommandError> {
-    let names: Vec<&str> = mesh.nodes.iter().map(String::as_str).collect();
-    let first = names.iter().map(|name| name.len()).max().unwrap_or(0);
-    write!(out, "{:first$}", "")?;
-    for name in &names {
-        write!(out, "  {name:>9}")?;
-    }
-    writeln!(out)?;
-    for (row, name) in names.iter().enumerate() {
-        write!(out, "{name:first$}")?;
-        for (column, other) in names.iter().enumerate() {
-            let cell = match mesh.between(row, column) {
-                _ if row == column => "-".into(),
-                Some(pair) => pair.value().map_or_else(|| "failed".into(), |value| format!("{value:.2}")),
-                None => String::new(),
-            };
-            write!(out, "  {cell:>width$}", width = other.len().max(9))?;
-        }
-        writeln!(out)?;
-    }
-    if let Some(median) = mesh.median {
-        writeln!(out, "median {median:.2} ({})", unit(mesh))?;
-    }
-    for outlier in &mesh.outliers {
-        let (client, server) = (names[outlier.client], names[outlier.server]);
-        writeln!(
-            out,
-            "outlier: {client} to {server}: {:.2}, {:.0} % worse than the median",
-            outlier.value, outlier.worse_percent
-        )?;
-    }
-    for slow in &mesh.slow_nodes {
-        writeln!(
-            out,
-            "slow node: {}: {} of its {} pairs are outliers",
-            names[slow.node], slow.outliers, slow.pairs
-        )?;
-    }
-    for pair in mesh.pairs.iter().filter(|pair| pair.record.is_none()) {
-        let why = pair.error.as_deref().unwrap_or("no result");
-        writeln!(out, "failed: {} to {}: {why}", names[pair.client], names[pair.server])?;
-    }
-    Ok(())
-}
-
-fn unit(mesh: &MeshResult) -> &'static str {
-    let latency =
-        mesh.pairs.iter().flat_map(|pair| &pair.record).any(|record| record.test.kind == TestKind::Latency);
-    if latency { "us" } else { "Gb/s" }
+fn at_least_one(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "expected a number of at least 1".into())
 }
 
 #[cfg(test)]

@@ -2,15 +2,18 @@
 
 mod child;
 mod collective;
+mod duration_text;
 mod exit_status;
 mod history;
 mod local_context;
 mod measure;
 mod mesh;
+mod mesh_print;
 mod page;
 mod print;
 mod restore;
 mod serve;
+mod terminal;
 
 use std::{io::Write, path::Path};
 
@@ -42,6 +45,7 @@ Examples:
   node-a# silkrail check bw 10.1.70.2 --op write --token-file /etc/silkrail/check.token
   node-a# silkrail check lat 10.1.70.2 --op send --max-us 5 --token-file /etc/silkrail/check.token
   admin$ silkrail check mesh 10.1.70.1 10.1.70.2 10.1.70.3 --token-file check.token
+  admin$ silkrail check mesh $(cat hosts) --rails --token-file check.token
   node-a# silkrail check history
   node-a# silkrail check compare --last";
 

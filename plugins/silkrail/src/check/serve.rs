@@ -16,13 +16,13 @@ use cpufreq::{Governors, PERFORMANCE};
 use super::{exit_status::EXIT_STATUS, local_context::local_context};
 use crate::exit::{CommandError, CommandExit};
 
-/// Serve tests of other nodes, one at a time
+/// Serve tests of other nodes, at most one at a time on each RDMA port
 ///
 /// A client can make this node start perftest. Without --token-file only clients on this node can connect (127.0.0.1). With
 /// it, both ends prove that they have the same token, and their messages are encrypted with keys of that connection
 /// (Noise NNpsk0); the token is not sent over the network. The file must be owned by root, inaccessible to others (mode
-/// 600) and have at least 16 bytes. A service can get it from systemd (LoadCredential=). All ends need the same version of
-/// silkrail.
+/// 600) and have at least 16 bytes. A service can get it from systemd (LoadCredential=). All ends need a silkrail of the same
+/// protocol version; others are refused by name.
 ///
 /// perftest's own TCP port is not protected by the token. It is open during a test, on the address that the client
 /// connected to, or on all addresses with versions of perftest that do not support --bind_source_ip, like 4.5. Neither that
@@ -64,12 +64,13 @@ Examples:
 impl ServeArgs {
     pub(super) fn run(&self, root: &Path) -> Result<CommandExit, CommandError> {
         let node = local_context(root)?;
+        let governors = self.governor.as_ref().map(|_| Governors::below(root));
         let settings = AgentOptions {
             token: self.token_file.as_deref().map(CheckToken::read).transpose()?,
             known_as: self.known_as.iter().map(IpAddr::to_canonical).collect(),
             wanted: PortSelector { device: self.device.clone(), port: self.port, gid_index: None },
             first_port: self.test_port,
-            governors: self.governor.as_ref().map(|_| Governors::below(root)),
+            governors: governors.as_ref(),
         };
         let agent = Agent::listen(self.listen, settings, &node)?;
         if let Err(error) = Governors::below(root).restore_after_kill() {

@@ -13,7 +13,7 @@ fn shell(launcher: &Launcher, script: &str) -> RunningProgram {
 }
 
 fn launcher(path: &str) -> Launcher {
-    Launcher { path: path.into(), wrapper: Vec::new() }
+    Launcher { path: path.into(), wrapper: Vec::new(), versions: Default::default() }
 }
 
 #[test]

@@ -114,10 +114,10 @@ fn a_client_with_a_token_sends_nothing_to_an_agent_of_another_version_or_without
     let nonce = "00".repeat(32);
     let older: &'static str = json!({"silkrailCheck": 1, "nonce": nonce, "token": true}).to_string().leak();
     for (greeting, why) in [
-        (older, "protocol version 1, expected 2: use the same version of silkrail at both ends"),
-        (r#"{"silkrailCheck":3}"#, "protocol version 3, expected 2"),
-        (r#"{"silkrailCheck":2,"nonce":"","token":false}"#, "has no token, but --token-file requires one"),
-        (r#"{"silkrailCheck":2,"nonce":"00","token":true}"#, "expected a nonce of 32 bytes"),
+        (older, "protocol version 1, expected 3: use the same version of silkrail at both ends"),
+        (r#"{"silkrailCheck":2}"#, "protocol version 2, expected 3"),
+        (r#"{"silkrailCheck":3,"nonce":"","token":false}"#, "has no token, but --token-file requires one"),
+        (r#"{"silkrailCheck":3,"nonce":"00","token":true}"#, "expected a nonce of 32 bytes"),
         ("SSH-2.0-OpenSSH_9.2p1", "protocol error"),
     ] {
         let (error, said) = client_of([greeting].to_vec().leak(), token());
@@ -131,12 +131,12 @@ fn an_agent_with_a_token_accepts_neither_plain_text_nor_an_older_version() {
     let [nonce, proof] = ["00".repeat(32), "11".repeat(32)];
     for (line, reason) in [
         (json!({"silkrailCheck": 1, "nonce": nonce, "proof": proof}), "version"),
-        (json!({"silkrailCheck": 2, "nonce": nonce, "proof": proof}), "token"),
-        (json!({"silkrailCheck": 2}), "token"),
-        (json!({"silkrailCheck": 2, "key": null}), "token"),
-        (json!({"silkrailCheck": 2, "key": ""}), "token"),
-        (json!({"silkrailCheck": 2, "key": nonce}), "token"),
-        (json!({"silkrailCheck": 2, "key": "00".repeat(1000)}), "token"),
+        (json!({"silkrailCheck": 3, "nonce": nonce, "proof": proof}), "token"),
+        (json!({"silkrailCheck": 3}), "token"),
+        (json!({"silkrailCheck": 3, "key": null}), "token"),
+        (json!({"silkrailCheck": 3, "key": ""}), "token"),
+        (json!({"silkrailCheck": 3, "key": nonce}), "token"),
+        (json!({"silkrailCheck": 3, "key": "00".repeat(1000)}), "token"),
     ] {
         let (error, reply) = agent_of(&line, token());
         assert_eq!((&reply["type"], &reply["reason"]), (&"refused".into(), &reason.into()), "{line}");
@@ -160,7 +160,7 @@ fn a_client_of_the_previous_version_can_read_the_version() {
         let mut greeting = String::new();
         BufReader::new(TcpStream::connect(address).unwrap()).read_line(&mut greeting).unwrap();
         let older: Older = serde_json::from_str(&greeting).unwrap();
-        assert_eq!((older.silkrail_check, older.nonce.len(), older.token), (2, 64, has_token));
+        assert_eq!((older.silkrail_check, older.nonce.len(), older.token), (3, 64, has_token));
         let error = accepted.join().unwrap().unwrap_err().to_string();
         assert!(error.contains("a client of another version"), "{error}");
     }

@@ -1,0 +1,163 @@
+//! Ports of a simulated node: a copy of a sysfs tree with addresses of the loopback interface, and a played perftest.
+
+use std::time::Instant;
+
+use super::*;
+use crate::{
+    client::{Client, TestRequest},
+    protocol::{AgentRequest, MAX_RAILS, RailEnds, RemoteTest},
+    simulated_node::SimulatedNode,
+    test_result::TestResult,
+};
+
+/// Plays both ends. The server listens until its client has connected and `$0.hold` is gone; the client prints a report.
+const PLAYED: &str = r##"#!/usr/bin/perl
+use IO::Socket::INET;
+if ("@ARGV" =~ /--version/) { print "Version: 6.06\n"; exit }
+my ($port) = "@ARGV" =~ /--port=(\d+)/;
+my ($device) = "@ARGV" =~ /--ib-dev=(\S+)/;
+open(my $log, '>>', "$0.log"); syswrite $log, "@ARGV\n";
+if ($ARGV[-1] =~ /^-/) {
+  my $s = IO::Socket::INET->new(LocalPort => $port, Listen => 5, ReuseAddr => 1) or die "listen: $!";
+  my $c = $s->accept; print $c "$device\n"; $c->getline; exit;
+}
+my $s = IO::Socket::INET->new("$ARGV[-1]:$port") or die "connect: $!";
+my $peer = $s->getline; chomp $peer;
+select undef, undef, undef, 0.05 while -e "$0.hold";
+print $s "end\n";
+die "the server has $peer, and this end $device" if $peer ne $device;
+print " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n";
+print " 65536      1000             0.00               96.50              0.184059\n";
+"##;
+
+/// A node with this number of ports and a played perftest.
+fn simulated(ports: usize) -> SimulatedNode {
+    let node = SimulatedNode::new();
+    for n in 0..ports {
+        node.port(&format!("mlx5_{n}"), &format!("0000:{:02x}:00.0", 16 + n), "127.0.0.1");
+    }
+    node.program("ib_write_bw", PLAYED);
+    node
+}
+
+fn port_selector(device: &str) -> PortSelector {
+    PortSelector { device: Some(device.parse().unwrap()), ..PortSelector::default() }
+}
+
+fn bandwidth() -> crate::TestSpec {
+    let AgentRequest::Test { test, .. } = serde_json::from_str(&test(|_| ())).unwrap() else { panic!() };
+    test
+}
+
+/// Requests a test on this port of a client on the node itself, which has the port of the same name.
+fn measure(node: &LocalContext, address: SocketAddr, device: &str) -> Result<TestResult, Error> {
+    let request = TestRequest {
+        test: bandwidth(),
+        wanted: port_selector(device),
+        peer_wanted: port_selector(device),
+        limit: Default::default(),
+    };
+    Client::connect(node, address, None)?.measure(&request)
+}
+
+/// Returns the bandwidth with one decimal.
+fn gbps(measured: Result<TestResult, Error>) -> f64 {
+    (measured.unwrap().value().unwrap() * 10.0).round() / 10.0
+}
+
+#[test]
+fn the_ports_of_a_node_are_listed_without_a_test() {
+    let simulated = simulated(2);
+    simulated.set_state("mlx5_1", "1: DOWN");
+    let served = simulated.context();
+    serving_on(&served, settings(), |address| {
+        let ports = Client::connect(&node(), address, None).unwrap().ports().unwrap();
+        assert_eq!(ports.iter().map(|port| port.name()).collect::<Vec<_>>(), ["mlx5_0/1", "mlx5_1/1"]);
+        assert_eq!((ports[0].unusable.is_none(), ports[1].unusable.is_some()), (true, true));
+    });
+    serving(|address| {
+        // This agent has the machine's own devices: either none, which is an error, or a list.
+        let ports = Client::connect(&node(), address, None).unwrap().ports();
+        assert!(ports.is_ok() || matches!(ports, Err(Error::Refused { .. })), "{ports:?}");
+    });
+}
+
+#[test]
+fn each_port_has_one_test_at_a_time_and_different_ports_are_tested_at_the_same_time() {
+    let simulated = simulated(2);
+    let hold = simulated.path("bin/ib_write_bw.hold");
+    std::fs::write(&hold, "").unwrap();
+    // The client's end has ports of its own.
+    let (served, client, other) = (simulated.context(), simulated.context(), simulated.context());
+    let log = serving_on(&served, settings(), |address| {
+        thread::scope(|scope| {
+            let running: Vec<_> = ["mlx5_0", "mlx5_1"]
+                .map(|device| {
+                    scope.spawn({
+                        let client = &client;
+                        move || measure(client, address, device)
+                    })
+                })
+                .into_iter()
+                .collect();
+            let started =
+                || std::fs::read_to_string(simulated.path("bin/ib_write_bw.log")).unwrap_or_default();
+            let began = Instant::now();
+            while started().lines().count() < 4 && began.elapsed() < Duration::from_secs(20) {
+                thread::sleep(Duration::from_millis(20));
+            }
+            let busy = measure(&other, address, "mlx5_0").unwrap_err();
+            assert!(
+                matches!(&busy, Error::Refused { refusal, .. } if refusal.reason == RefusalReason::Busy),
+                "{busy}"
+            );
+            assert!(busy.to_string().contains("another test is running on mlx5_0/1"), "{busy}");
+            std::fs::remove_file(&hold).unwrap();
+            for test in running {
+                assert_eq!(gbps(test.join().unwrap()), 96.5);
+            }
+        });
+        assert_eq!(gbps(measure(&other, address, "mlx5_0")), 96.5, "the port is free again");
+    });
+    assert_eq!(log.matches("bandwidth by write").count(), 4, "{log}");
+}
+
+#[test]
+fn all_rails_of_two_agents_are_tested_at_the_same_time() {
+    let (one, two) = (simulated(4), simulated(4));
+    let (first, second, controller) = (one.context(), two.context(), node());
+    let settings_of = |first_port| AgentOptions { first_port, ..settings() };
+    serving_on(&first, settings_of(28515), |from| {
+        serving_on(&second, settings_of(28615), |to| {
+            let ends = |n: usize| RailEnds {
+                wanted: port_selector(&format!("mlx5_{n}")),
+                peer_wanted: port_selector(&format!("mlx5_{n}")),
+            };
+            let run = |rails: Vec<RailEnds>| RemoteTest {
+                against: to,
+                test: bandwidth(),
+                rails,
+                limit: Default::default(),
+            };
+            let mut outcomes: Vec<_> = (0..4).map(|_| None).collect();
+            let mut client = Client::connect(&controller, from, None).unwrap();
+            client.run_between_agents(run((0..4).map(ends).collect()), &mut outcomes).unwrap();
+            for (rail, outcome) in outcomes.into_iter().enumerate() {
+                let record = outcome.unwrap().unwrap();
+                let device = format!("mlx5_{rail}");
+                assert_eq!(
+                    (record.client.device.as_str(), record.server.device.as_str()),
+                    (&*device, &*device)
+                );
+            }
+            // A rail that does not exist fails alone.
+            let mut outcomes: Vec<_> = (0..2).map(|_| None).collect();
+            client.run_between_agents(run(vec![ends(0), ends(9)]), &mut outcomes).unwrap();
+            assert!(outcomes[0].as_ref().unwrap().is_ok(), "{outcomes:?}");
+            let missing = outcomes[1].as_ref().unwrap().as_ref().unwrap_err().to_string();
+            assert!(missing.contains("no RDMA device mlx5_9"), "{missing}");
+            let many = client.run_between_agents(run((0..=MAX_RAILS).map(ends).collect()), &mut []);
+            assert!(many.unwrap_err().to_string().contains("expected 1 to 16 rails"));
+        });
+    });
+}
