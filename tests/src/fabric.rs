@@ -25,6 +25,7 @@ my ($fabric, $node) = $0 =~ m{^(.*)/([^/]+)/bin/[^/]+$};
 my ($port) = $args =~ /--port=(\d+)/;
 my ($device) = $args =~ /--ib-dev=(\S+)/;
 my $me = "$node.$device";
+open(my $log, '>>', "$fabric/$node/perftests"); syswrite $log, "$args\n"; close $log;
 open(my $mark, '>', "$fabric/ran/$me") or die "mark: $!";
 sub hang { sleep 1 while -e "$fabric/hangs/$node" }
 socket(my $s, PF_INET, SOCK_STREAM, 0) or die;
@@ -120,13 +121,22 @@ impl SimulatedFabric {
         fs::read_to_string(self.dir.join(name(node)).join("log")).unwrap()
     }
 
+    /// Returns the root directory of the machine that runs `silkrail check mesh`.
+    pub fn controller(&self) -> PathBuf {
+        self.dir.join("controller")
+    }
+
+    /// Returns the command lines of perftest at a node, without `--version`.
+    pub fn perftests(&self, node: usize) -> Vec<String> {
+        let log = fs::read_to_string(self.dir.join(name(node)).join("perftests")).unwrap_or_default();
+        log.lines().map(str::to_owned).collect()
+    }
+
     /// Runs `silkrail check mesh` with all nodes and these options.
     pub fn mesh(&self, options: &str) -> CommandOutput {
         let hosts: Vec<String> = (1..=self.nodes.len()).map(address).collect();
-        let root = self.dir.join("controller");
-        fs::create_dir_all(&root).unwrap();
         let mut command = self.node.command(cli::executable().to_str().unwrap());
-        command.arg("--root").arg(root).args(["check", "mesh"]).args(hosts);
+        command.arg("--root").arg(self.controller()).args(["check", "mesh"]).args(hosts);
         command.args(options.split_whitespace()).arg("--token-file").arg(&self.token);
         let output = command.output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    Error, PortSelector, TestSpec, gid_selection,
+    Error, Iterations, PortSelector, Seconds, TestKind, TestSpec, gid_selection,
     local_end::{LocalContext, LocalEnd},
     node_port::{MAX_NODE_PORTS, NodePort},
     perftest::{self, ProgramOutput, UnusableOutput},
@@ -38,6 +38,12 @@ const MAX_ATTEMPTS: usize = 3;
 
 /// Tests longer than this are not repeated.
 const MAX_RETRY_SECONDS: u16 = 60;
+
+/// The fewest messages of a latency test: the 99.9th percentile is one of them.
+const MIN_LATENCY_MESSAGES: u32 = 1000;
+
+/// The most messages of a latency test: perftest keeps the time of each.
+const MAX_LATENCY_MESSAGES: u32 = 5_000_000;
 
 /// A test, with the ports to use and the threshold to pass.
 #[derive(Debug, Clone)]
@@ -123,7 +129,7 @@ impl<'a> Client<'a> {
         let attempts = if request.test.duration.get() <= MAX_RETRY_SECONDS { MAX_ATTEMPTS } else { 1 };
         let mut attempt = 1;
         loop {
-            match self.measure_once(request, None) {
+            match self.measure_all(request, None) {
                 Err(Error::Unusable { .. }) if attempt < attempts => attempt += 1,
                 result => return result,
             }
@@ -140,7 +146,25 @@ impl<'a> Client<'a> {
         start: &StartPlace<'_>,
     ) -> Result<TestResult, Error> {
         request.test.require_consistent()?;
-        self.measure_once(request, Some(start))
+        self.measure_all(request, Some(start))
+    }
+
+    /// Measures latency twice: for a short time, and then with the number of messages that fit the duration, because
+    /// perftest has percentiles only of a number of messages.
+    fn measure_all(
+        &mut self,
+        request: &TestRequest,
+        start: Option<&StartPlace<'_>>,
+    ) -> Result<TestResult, Error> {
+        if request.test.kind == TestKind::Bandwidth || request.test.messages.is_some() {
+            return self.measure_once(request, start);
+        }
+        let mut brief = request.clone();
+        brief.test.duration = Seconds::SHORTEST;
+        let average_us = self.measure_once(&brief, start)?.value().unwrap_or(f64::INFINITY);
+        let mut whole = request.clone();
+        whole.test.messages = Some(messages(request.test.duration, average_us));
+        self.measure_once(&whole, start)
     }
 
     fn measure_once(
@@ -170,7 +194,7 @@ impl<'a> Client<'a> {
             reserved = Some(self.node.reserve(&selected)?);
         }
         let _reserved = reserved;
-        let local_end = LocalEnd::new(self.node, program, &request.test, &selected);
+        let local_end = LocalEnd::new(self.node, program, &request.test, &selected)?;
         if let Some(start) = start {
             start.wait();
         }
@@ -259,6 +283,20 @@ impl<'a> Client<'a> {
     }
 }
 
+/// Returns the number of messages that take about this long. A message and its reply take twice the latency.
+fn messages(duration: Seconds, average_us: f64) -> Iterations {
+    let most = f64::from(MAX_LATENCY_MESSAGES);
+    let fit = f64::from(duration.get()) * 1e6 / (2.0 * average_us);
+    let fit = if fit.is_finite() { fit } else { 0.0 }.clamp(f64::from(MIN_LATENCY_MESSAGES), most);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is within the bounds above"
+    )]
+    let fit = fit as u32;
+    u64::from(fit).try_into().unwrap_or(Iterations::LEAST)
+}
+
 fn record(
     request: &TestRequest,
     output: &ProgramOutput,
@@ -274,13 +312,8 @@ fn record(
             Error::Unusable { program, why: why.to_string(), output: plain(&output, 400) }
         }
     })?;
-    let verdict = judge(
-        kind,
-        request.test.size.get(),
-        &measurement,
-        request.limit,
-        [client.speed_mbps, server.speed_mbps],
-    );
+    let speeds = [client.speed_mbps, server.speed_mbps];
+    let verdict = judge(&request.test, &measurement, request.limit, speeds);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     Ok(TestResult { id: 0, time, test: request.test, measurement, verdict, client, server })
 }
@@ -296,5 +329,12 @@ mod tests {
         for bad in ["", "127.0.0.1:99999", "-d", "a b", "[::1]:5", "::1"] {
             assert!(resolve(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn the_number_of_messages_fits_the_duration() {
+        let of = |seconds: u64, us| messages(seconds.try_into().unwrap(), us).get();
+        assert_eq!([of(5, 2.0), of(1, 500.0)], [1_250_000, 1000]);
+        assert_eq!([of(3600, 1.0), of(1, 0.0), of(1, f64::NAN)], [5_000_000, 1000, 1000]);
     }
 }

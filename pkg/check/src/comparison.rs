@@ -30,7 +30,7 @@ pub struct Comparison {
 pub enum CompareError {
     /// The results are of different tests.
     #[error(
-        "results {0} and {1} are of different tests (kind, operation, size, queue pairs or ports differ); use --any to compare them"
+        "results {0} and {1} are of different tests (kind, operation, size, queue pairs, options or ports differ); use --any to compare them"
     )]
     Different(u64, u64),
     /// There is no earlier result of the same test.

@@ -15,6 +15,17 @@ pub enum Error {
         /// The name of the program, for example `ib_write_bw`.
         program: &'static str,
     },
+    /// The installed perftest was built without CUDA and ROCm.
+    #[error(
+        "{program} {version} cannot use the memory of a GPU: its --help lists neither --use_cuda nor --use_rocm; install a \
+         perftest that was built with CUDA (./configure CUDA_H_PATH=…) or ROCm (./configure --with-rocm=…)"
+    )]
+    NoGpuMemory {
+        /// The name of the program, for example `ib_write_bw`.
+        program: &'static str,
+        /// Its version.
+        version: String,
+    },
     /// A program other than perftest is not installed.
     #[error("{program}: not found in PATH; install {package}")]
     NoProgram {

@@ -23,7 +23,7 @@ fn add(exposition: &mut Exposition, record: &TestResult) {
     let (port, peer_port, size) =
         (record.client.port.to_string(), record.server.port.to_string(), record.test.size.to_string());
     let queue_pairs = record.test.queue_pairs.to_string();
-    let labels = LabelSet::of([
+    let mut labels = LabelSet::of([
         ("operation", record.test.operation.name()),
         ("size", &size),
         ("node", record.client.node.as_str()),
@@ -34,6 +34,9 @@ fn add(exposition: &mut Exposition, record: &TestResult) {
         ("peer_port", &peer_port),
         ("queue_pairs", &queue_pairs),
     ]);
+    for (name, value) in record.test.options.names() {
+        labels = labels.and(name, &value);
+    }
     let mut gauge = |name, help, value: Option<f64>| {
         if let Some(value) = value {
             exposition.family(name, Metric::Gauge, help).add(labels.clone(), value);
@@ -66,6 +69,22 @@ fn add(exposition: &mut Exposition, record: &TestResult) {
                 "Maximum latency for the last test to pass",
                 expected.map(seconds),
             );
+            let latency = record.measurement.latency.unwrap_or_default();
+            gauge(
+                "silkrail_check_latency_p99_seconds",
+                "99th percentile of the latency in the last test",
+                latency.p99_us.map(seconds),
+            );
+            gauge(
+                "silkrail_check_latency_p999_seconds",
+                "99.9th percentile of the latency in the last test",
+                latency.p999_us.map(seconds),
+            );
+            gauge(
+                "silkrail_check_latency_p99_expected_seconds",
+                "Maximum 99th percentile of the latency for the last test to pass",
+                record.verdict.expected_p99.map(seconds),
+            );
         }
     }
     let labels = labels.and("kind", record.test.kind.name());
@@ -89,7 +108,10 @@ fn add(exposition: &mut Exposition, record: &TestResult) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_result::tests::record;
+    use crate::{
+        perftest::{Latency, Measurement},
+        test_result::tests::record,
+    };
 
     #[test]
     fn the_last_result_of_each_test_is_exposed_once() {
@@ -107,5 +129,31 @@ mod tests {
         );
         assert!(text.contains("peer_node=\"node \\\"c\\\"\\\\\""), "{text}");
         assert!(!text.contains("94000000000"), "{text}");
+    }
+
+    #[test]
+    fn percentiles_of_the_latency_are_exposed_and_options_are_labels() {
+        let mut latency = record(1.0);
+        latency.test.kind = TestKind::Latency;
+        latency.test.options.traffic_class = "106".parse().ok();
+        let measured =
+            Latency { average_us: 2.0, p99_us: Some(4.0), p999_us: Some(9.0), ..Latency::default() };
+        latency.measurement = Measurement { latency: Some(measured), ..Measurement::default() };
+        latency.verdict.expected_p99 = Some(5.0);
+        let mut other = latency.clone();
+        other.test.options.traffic_class = None;
+        let text = text(&[latency, other]);
+        for (name, value) in [
+            ("latency", "0.000002"),
+            ("latency_p99", "0.000004"),
+            ("latency_p999", "0.000009"),
+            ("latency_p99_expected", "0.000005"),
+        ] {
+            let lines =
+                || text.lines().filter(|line| line.starts_with(&format!("silkrail_check_{name}_seconds{{")));
+            assert_eq!(lines().count(), 2, "{text}");
+            assert_eq!(lines().filter(|line| line.contains("traffic_class=\"106\"")).count(), 1, "{text}");
+            assert!(lines().all(|line| line.ends_with(&format!(" {value}"))), "{name}: {text}");
+        }
     }
 }

@@ -123,7 +123,20 @@ fn test(record: &TestResult) -> String {
         TestKind::Bandwidth => format!(", {} queue pairs", record.test.queue_pairs),
         TestKind::Latency => String::new(),
     };
-    format!("{} by {}, {} bytes{queue_pairs}", record.test.kind, record.test.operation, record.test.size)
+    let options: Vec<String> = record
+        .test
+        .options
+        .names()
+        .iter()
+        .map(|(name, value)| format!(", {} {value}", name.replace('_', " ")))
+        .collect();
+    format!(
+        "{} by {}, {} bytes{queue_pairs}{}",
+        record.test.kind,
+        record.test.operation,
+        record.test.size,
+        options.concat()
+    )
 }
 
 fn tip(record: &TestResult) -> String {
@@ -135,7 +148,9 @@ fn value(record: &TestResult) -> String {
         TestKind::Bandwidth => "Gb/s",
         TestKind::Latency => "us",
     };
-    record.value().map_or_else(String::new, |value| format!("{} {unit}", short(value)))
+    let p99 = record.measurement.latency.and_then(|latency| latency.p99_us);
+    let p99 = p99.map(|p99| format!(" (p99 {} {unit})", short(p99))).unwrap_or_default();
+    record.value().map_or_else(String::new, |value| format!("{} {unit}{p99}", short(value)))
 }
 
 fn short(value: f64) -> String {

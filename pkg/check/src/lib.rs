@@ -41,5 +41,6 @@ pub use error::Error;
 pub use interrupt::Interrupt;
 pub use test_kind::{InvalidRdmaOperation, RdmaOperation, TestKind};
 pub use test_spec::{
-    DeviceName, InvalidTestSpec, PortNumber, PortSelector, QueuePairs, Seconds, Size, TestSpec,
+    DeviceName, GpuIndex, InvalidTestSpec, Iterations, PortNumber, PortSelector, QueuePairs, Seconds,
+    ServiceLevel, Size, TestSpec, TrafficClass, TrafficOptions,
 };

@@ -12,8 +12,8 @@ use sysfs::Sysfs;
 use crate::{
     Error, Interrupt, PortSelector, TestSpec, candidate_port,
     perftest::{
-        BIND, EndRole, Launcher, PerftestArgs, PerftestProgram, ProgramOutput, REPORT, RunningProgram,
-        is_listening,
+        BIND, EndRole, GpuMemory, Launcher, PerftestArgs, PerftestProgram, ProgramOutput, REPORT,
+        RunningProgram, is_listening,
     },
     port_counters,
     port_reservation::{PortReservations, ReservedPort, ReservedTcpPort, TCP_PORTS},
@@ -71,6 +71,7 @@ pub(crate) struct LocalEnd<'a> {
     test: &'a TestSpec,
     selected: &'a SelectedPort,
     version: Option<String>,
+    gpu: Option<GpuMemory>,
     before: port_counters::PortCounters,
 }
 
@@ -80,9 +81,11 @@ impl<'a> LocalEnd<'a> {
         program: PerftestProgram<'a>,
         test: &'a TestSpec,
         selected: &'a SelectedPort,
-    ) -> Self {
+    ) -> Result<Self, Error> {
         let version = program.version();
-        Self { version, before: port_counters::read(&node.sysfs, selected), node, program, test, selected }
+        let gpu = test.options.gpu.map(|gpu| program.gpu_memory(gpu)).transpose()?;
+        let before = port_counters::read(&node.sysfs, selected);
+        Ok(Self { version, gpu, before, node, program, test, selected })
     }
 
     /// Returns this end for the result, with the growth of its counters since the start.
@@ -171,6 +174,7 @@ impl<'a> LocalEnd<'a> {
             port: self.selected.port,
             gid_index: gid.and_then(|index| index.try_into().ok()),
             tcp_port,
+            gpu: self.gpu,
             role,
             report,
         })
@@ -197,13 +201,14 @@ mod tests {
             interrupt: Interrupt::never(),
             ports_in_use: Arc::default(),
         };
-        let test = TestSpec {
-            kind: TestKind::Bandwidth,
-            operation: RdmaOperation::Write,
-            size: 8u64.try_into().unwrap(),
-            queue_pairs: 1u64.try_into().unwrap(),
-            duration: 1u64.try_into().unwrap(),
-        };
+        let one = |n: u64| n.try_into().unwrap();
+        let test = TestSpec::new(
+            TestKind::Bandwidth,
+            RdmaOperation::Write,
+            8u64.try_into().unwrap(),
+            1u64.try_into().unwrap(),
+            one(1),
+        );
         let facts = CandidatePort {
             device: "mlx5_0".into(),
             number: 1,
@@ -217,7 +222,7 @@ mod tests {
         let device = "mlx5_0".parse().unwrap();
         let selected = SelectedPort { device, port: 1u64.try_into().unwrap(), gid: None, facts };
         let program = node.launcher.find(test.kind, test.operation).unwrap();
-        with(LocalEnd::new(&node, program, &test, &selected))
+        with(LocalEnd::new(&node, program, &test, &selected).unwrap())
     }
 
     #[test]

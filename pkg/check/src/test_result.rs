@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    RdmaOperation, TestKind, TestSpec, gid_selection, perftest::Measurement, port_counters::PortCounters,
-    port_selection::SelectedPort, sanitized_text::SanitizedText, verdict::Verdict,
+    RdmaOperation, TestKind, TestSpec, TrafficOptions, gid_selection, perftest::Measurement,
+    port_counters::PortCounters, port_selection::SelectedPort, sanitized_text::SanitizedText,
+    verdict::Verdict,
 };
 
 /// The result of a test, in the form of the JSON output and of the history file.
@@ -109,9 +110,9 @@ impl TestResult {
     }
 
     /// Returns the key of the series: results with the same key can be compared.
-    pub fn series(&self) -> (TestKind, RdmaOperation, u32, u16, String, String) {
-        let TestSpec { kind, operation, size, queue_pairs, .. } = self.test;
-        (kind, operation, size.get(), queue_pairs.get(), self.client.name(), self.server.name())
+    pub fn series(&self) -> (TestKind, RdmaOperation, u32, u16, TrafficOptions, String, String) {
+        let TestSpec { kind, operation, size, queue_pairs, options, .. } = self.test;
+        (kind, operation, size.get(), queue_pairs.get(), options, self.client.name(), self.server.name())
     }
 }
 
@@ -139,15 +140,20 @@ pub(crate) mod tests {
         TestResult {
             id: 0,
             time: 1_795_200_000,
-            test: TestSpec {
-                kind: TestKind::Bandwidth,
-                operation: RdmaOperation::Write,
-                size: 65536u64.try_into().unwrap(),
-                queue_pairs: 8u64.try_into().unwrap(),
-                duration: 10u64.try_into().unwrap(),
-            },
+            test: TestSpec::new(
+                TestKind::Bandwidth,
+                RdmaOperation::Write,
+                65536u64.try_into().unwrap(),
+                8u64.try_into().unwrap(),
+                10u64.try_into().unwrap(),
+            ),
             measurement: Measurement { iterations: Some(1000), bandwidth: Some(bandwidth), latency: None },
-            verdict: Verdict { passed: Some(gbps >= 80.0), expected: Some(80.0), why: "80 %".into() },
+            verdict: Verdict {
+                passed: Some(gbps >= 80.0),
+                expected: Some(80.0),
+                expected_p99: None,
+                why: "80 %".into(),
+            },
             client: end("node-a", "10.0.0.1"),
             server: end("node-b", "10.0.0.2"),
         }

@@ -23,17 +23,83 @@ pub struct TestSpec {
     pub queue_pairs: QueuePairs,
     /// The duration of the measurement.
     pub duration: Seconds,
+    /// The number of messages, instead of the duration; only for latency. perftest computes percentiles only then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages: Option<Iterations>,
+    /// How the data is transferred.
+    #[serde(default, skip_serializing_if = "TrafficOptions::is_default")]
+    pub options: TrafficOptions,
+}
+
+/// How the data of a test is transferred.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TrafficOptions {
+    /// The traffic class of RoCE packets: DSCP and ECN bits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic_class: Option<TrafficClass>,
+    /// The service level of InfiniBand; the priority of RoCE packets with a VLAN tag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_level: Option<ServiceLevel>,
+    /// Whether both ends transfer data at the same time; only for bandwidth, which is then the sum of both directions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bidirectional: bool,
+    /// The GPU in whose memory the data is, at both ends; the memory of the host otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<GpuIndex>,
+}
+
+impl TrafficOptions {
+    /// Whether no option is set.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns the names and values of the options that are set.
+    pub fn names(&self) -> Vec<(&'static str, String)> {
+        let all = [
+            ("traffic_class", self.traffic_class.map(|class| class.to_string())),
+            ("service_level", self.service_level.map(|level| level.to_string())),
+            ("bidirectional", self.bidirectional.then(|| "true".to_owned())),
+            ("gpu", self.gpu.map(|gpu| gpu.to_string())),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
 }
 
 impl TestSpec {
+    /// Returns a test of a duration with default options.
+    pub fn new(
+        kind: TestKind,
+        operation: RdmaOperation,
+        size: Size,
+        queue_pairs: QueuePairs,
+        duration: Seconds,
+    ) -> Self {
+        let options = TrafficOptions::default();
+        Self { kind, operation, size, queue_pairs, duration, messages: None, options }
+    }
+
+    /// Returns the number of directions in which data is transferred at the same time.
+    pub fn directions(&self) -> u8 {
+        if self.options.bidirectional { 2 } else { 1 }
+    }
+
     /// Maximum size of the messages of all queue pairs together. perftest locks twice as much memory.
     const MAX_BYTES_IN_FLIGHT: u64 = 1 << 30;
 
     /// Checks the values in combination.
     ///
     /// # Errors
-    /// [`InvalidTestSpec`] if messages of that size for all queue pairs would need too much memory.
+    /// [`InvalidTestSpec`] if messages of that size for all queue pairs would need too much memory, or if an option does not
+    /// apply to the quantity to measure.
     pub fn require_consistent(&self) -> Result<(), InvalidTestSpec> {
+        if self.kind == TestKind::Latency && self.options.bidirectional {
+            return Err(InvalidTestSpec::new("bidirectional", "a test of bandwidth"));
+        }
+        if self.kind == TestKind::Bandwidth && self.messages.is_some() {
+            return Err(InvalidTestSpec::new("a number of messages", "a test of latency"));
+        }
         let bytes = u64::from(self.size.get()) * u64::from(self.queue_pairs.get());
         let value = || format!("{} bytes with {} queue pairs", self.size, self.queue_pairs);
         if bytes <= Self::MAX_BYTES_IN_FLIGHT {
@@ -141,6 +207,33 @@ number!(
     /// The number of a port of an RDMA device.
     PortNumber: u8, (1..=254), "a port number from 1 to 254"
 );
+
+number!(
+    /// A number of messages; perftest keeps the time of each.
+    Iterations: u32, (5..=5_000_000), "5 to 5000000 messages"
+);
+number!(
+    /// A traffic class of RoCE: the DSCP in the upper six bits, ECN in the lower two.
+    TrafficClass: u8, (0..=255), "a traffic class from 0 to 255"
+);
+number!(
+    /// A service level of InfiniBand.
+    ServiceLevel: u8, (0..=15), "a service level from 0 to 15"
+);
+number!(
+    /// The index of a GPU of a node.
+    GpuIndex: u8, (0..=63), "the index of a GPU, from 0 to 63"
+);
+
+impl Iterations {
+    /// The least number that perftest accepts.
+    pub const LEAST: Self = Self(5);
+}
+
+impl Seconds {
+    /// The shortest duration.
+    pub const SHORTEST: Self = Self(1);
+}
 
 impl QueuePairs {
     /// The number of queue pairs of a latency test.
@@ -255,18 +348,40 @@ mod tests {
 
     #[test]
     fn the_memory_of_a_test_is_limited() {
-        let test = |size: &str, queue_pairs: &str| TestSpec {
-            kind: TestKind::Bandwidth,
-            operation: RdmaOperation::Write,
-            size: size.parse().unwrap(),
-            queue_pairs: queue_pairs.parse().unwrap(),
-            duration: "1".parse().unwrap(),
+        let test = |size: &str, queue_pairs: &str| {
+            let (size, queue_pairs) = (size.parse().unwrap(), queue_pairs.parse().unwrap());
+            TestSpec::new(TestKind::Bandwidth, RdmaOperation::Write, size, queue_pairs, "1".parse().unwrap())
         };
         assert!(
             test("8M", "128").require_consistent().is_ok() && test("1M", "1024").require_consistent().is_ok()
         );
         let error = test("8M", "129").require_consistent().unwrap_err().to_string();
         assert_eq!(error, "8388608 bytes with 129 queue pairs: expected at most 1 GiB in total");
+    }
+
+    #[test]
+    fn options_are_within_their_bounds_and_belong_to_the_kind_of_the_test() {
+        let test = r#"{"kind":"latency","operation":"write","size":8,"queuePairs":1,"duration":1,"options":"#;
+        let parse = |options: &str| serde_json::from_str::<TestSpec>(&format!("{test}{options}}}"));
+        assert!(
+            parse(r#"{"trafficClass":106,"serviceLevel":3,"gpu":7}"#).unwrap().require_consistent().is_ok()
+        );
+        for bad in [
+            r#"{"trafficClass":256}"#,
+            r#"{"serviceLevel":16}"#,
+            r#"{"gpu":64}"#,
+            r#"{"gpu":"0; reboot"}"#,
+            r#"{"shell":"x"}"#,
+        ] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+        let error = parse(r#"{"bidirectional":true}"#).unwrap().require_consistent().unwrap_err();
+        assert_eq!(error.to_string(), "bidirectional: expected a test of bandwidth");
+        let plain = parse("{}").unwrap();
+        assert!(
+            !serde_json::to_string(&plain).unwrap().contains("options"),
+            "options without values are omitted"
+        );
     }
 
     #[test]

@@ -2,7 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{TestKind, perftest::Measurement};
+use crate::{
+    TestKind, TestSpec,
+    perftest::{Latency, Measurement},
+    sanitized_text::SanitizedText,
+};
 
 /// Default threshold for bandwidth, in percent of the slower port's speed.
 ///
@@ -26,6 +30,9 @@ pub struct Threshold {
     /// Maximum latency, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_us: Option<f64>,
+    /// Maximum 99th percentile of the latency, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_p99_us: Option<f64>,
 }
 
 /// The verdict on a measurement.
@@ -37,39 +44,51 @@ pub struct Verdict {
     /// The threshold: Gb/s for bandwidth, microseconds for latency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<f64>,
+    /// The threshold of the 99th percentile of the latency, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_p99: Option<f64>,
     /// An explanation, for example `94 % of 100 Gb/s; expected at least 80 %`.
-    pub why: crate::sanitized_text::SanitizedText,
+    pub why: SanitizedText,
 }
 
-/// Judges a measurement with messages of `size` bytes by the user's thresholds and the speeds of the two ports, in Mb/s.
-pub fn judge(
-    kind: TestKind,
-    size: u32,
-    measured: &Measurement,
-    limit: Threshold,
-    speeds: [Option<u64>; 2],
-) -> Verdict {
-    match kind {
+/// Judges a measurement of a test by the user's thresholds and the speeds of the two ports, in Mb/s.
+pub fn judge(test: &TestSpec, measured: &Measurement, limit: Threshold, speeds: [Option<u64>; 2]) -> Verdict {
+    match test.kind {
         TestKind::Bandwidth
-            if size < MIN_JUDGED_MESSAGE_BYTES && limit.percent.is_none() && limit.min_gbps.is_none() =>
+            if test.size.get() < MIN_JUDGED_MESSAGE_BYTES
+                && limit.percent.is_none()
+                && limit.min_gbps.is_none() =>
         {
             let why = format!(
                 "no verdict: messages of less than {MIN_JUDGED_MESSAGE_BYTES} bytes do not saturate a link; set a threshold with --min-gbps"
             );
-            Verdict { passed: None, expected: None, why: why.into() }
+            Verdict::none(why)
         }
         TestKind::Bandwidth => {
-            bandwidth(measured.bandwidth.map_or(0.0, |found| found.average_gbps), limit, speeds)
+            let gbps = measured.bandwidth.map_or(0.0, |found| found.average_gbps);
+            bandwidth(gbps, test.directions(), limit, speeds)
         }
-        TestKind::Latency => latency(measured.latency.map_or(f64::INFINITY, |found| found.average_us), limit),
+        TestKind::Latency => latency(measured.latency.unwrap_or_default(), limit),
     }
 }
 
-fn bandwidth(gbps: f64, limit: Threshold, speeds: [Option<u64>; 2]) -> Verdict {
+impl Verdict {
+    fn none(why: impl Into<SanitizedText>) -> Self {
+        Self { passed: None, expected: None, expected_p99: None, why: why.into() }
+    }
+}
+
+fn bandwidth(gbps: f64, directions: u8, limit: Threshold, speeds: [Option<u64>; 2]) -> Verdict {
     let slower = speeds[0].zip(speeds[1]).map(|(a, b)| a.min(b));
     #[expect(clippy::cast_precision_loss, reason = "the speed of a link has few digits")]
-    let speed = slower.map(|mbps| mbps as f64 / 1000.0);
-    let share = |speed: f64| format!("{:.0} % of {speed} Gb/s", 100.0 * gbps / speed);
+    let one = slower.map(|mbps| mbps as f64 / 1000.0);
+    let speed = one.map(|one| one * f64::from(directions));
+    let share = |speed: f64| match one {
+        Some(one) if directions > 1 => {
+            format!("{:.0} % of {directions} times {one} Gb/s", 100.0 * gbps / speed)
+        }
+        _ => format!("{:.0} % of {speed} Gb/s", 100.0 * gbps / speed),
+    };
     let percent = limit.percent.unwrap_or(THRESHOLD_PERCENT);
     let (expected, why) = match (limit.min_gbps, speed) {
         (Some(least), Some(speed)) => (least, format!("{}; expected at least {least} Gb/s", share(speed))),
@@ -79,35 +98,47 @@ fn bandwidth(gbps: f64, limit: Threshold, speeds: [Option<u64>; 2]) -> Verdict {
         }
         (None, None) => {
             let why = "no verdict: the speed of a port is unknown; set a threshold with --min-gbps";
-            return Verdict { passed: None, expected: None, why: why.into() };
+            return Verdict::none(why);
         }
     };
-    Verdict { passed: Some(gbps >= expected), expected: Some(expected), why: why.into() }
+    Verdict { passed: Some(gbps >= expected), expected: Some(expected), expected_p99: None, why: why.into() }
 }
 
-fn latency(microseconds: f64, limit: Threshold) -> Verdict {
-    match limit.max_us {
-        Some(most) => Verdict {
-            passed: Some(microseconds <= most),
-            expected: Some(most),
-            why: format!("expected at most {most} us").into(),
-        },
-        None => {
-            Verdict { passed: None, expected: None, why: "no verdict: set a threshold with --max-us".into() }
-        }
+fn latency(measured: Latency, limit: Threshold) -> Verdict {
+    if limit.max_us.is_none() && limit.max_p99_us.is_none() {
+        return Verdict::none("no verdict: set a threshold with --max-us or --max-p99-us");
+    }
+    let average = limit.max_us.map(|most| measured.average_us > 0.0 && measured.average_us <= most);
+    // Without a percentile, the threshold is not reached: an unknown value is not a good one.
+    let p99 = limit.max_p99_us.map(|most| measured.p99_us.is_some_and(|p99| p99 <= most));
+    let found = measured.p99_us.map_or_else(|| "unknown".into(), |p99| format!("{p99} us"));
+    let parts = [
+        limit.max_us.map(|most| format!("expected at most {most} us")),
+        limit.max_p99_us.map(|most| format!("p99 {found}; expected at most {most} us")),
+    ];
+    Verdict {
+        passed: Some(average != Some(false) && p99 != Some(false)),
+        expected: limit.max_us,
+        expected_p99: limit.max_p99_us,
+        why: parts.into_iter().flatten().collect::<Vec<_>>().join("; ").into(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perftest::{Bandwidth, Latency};
+    use crate::{RdmaOperation, perftest::Bandwidth};
+
+    fn test(kind: TestKind, size: u32) -> TestSpec {
+        let one = 1u64;
+        let size = u64::from(size).try_into().unwrap();
+        TestSpec::new(kind, RdmaOperation::Write, size, one.try_into().unwrap(), one.try_into().unwrap())
+    }
 
     fn of(average_gbps: f64, limit: Threshold, speeds: [Option<u64>; 2]) -> Verdict {
         let bandwidth = Some(Bandwidth { average_gbps, ..Bandwidth::default() });
         judge(
-            TestKind::Bandwidth,
-            MIN_JUDGED_MESSAGE_BYTES,
+            &test(TestKind::Bandwidth, MIN_JUDGED_MESSAGE_BYTES),
             &Measurement { bandwidth, ..Measurement::default() },
             limit,
             speeds,
@@ -117,7 +148,9 @@ mod tests {
     #[test]
     fn small_messages_are_judged_only_by_a_threshold_of_the_user() {
         let measured = Measurement::default();
-        let of = |size, limit| judge(TestKind::Bandwidth, size, &measured, limit, [Some(100_000); 2]).passed;
+        let of = |size, limit| {
+            judge(&test(TestKind::Bandwidth, size), &measured, limit, [Some(100_000); 2]).passed
+        };
         assert_eq!(of(MIN_JUDGED_MESSAGE_BYTES - 1, Threshold::default()), None);
         assert_eq!(of(MIN_JUDGED_MESSAGE_BYTES, Threshold::default()), Some(false));
         assert_eq!(of(2, Threshold { min_gbps: Some(0.1), ..Threshold::default() }), Some(false));
@@ -156,9 +189,39 @@ mod tests {
         let latency = Some(Latency { average_us: 2.0, ..Latency::default() });
         let measured = Measurement { latency, ..Measurement::default() };
         let of = |max_us| {
-            judge(TestKind::Latency, 2, &measured, Threshold { max_us, ..Threshold::default() }, [None, None])
-                .passed
+            let limit = Threshold { max_us, ..Threshold::default() };
+            judge(&test(TestKind::Latency, 2), &measured, limit, [None, None]).passed
         };
         assert_eq!([of(None), of(Some(2.0)), of(Some(1.9))], [None, Some(true), Some(false)]);
+    }
+
+    #[test]
+    fn both_directions_are_judged_by_twice_the_speed() {
+        let mut test = test(TestKind::Bandwidth, MIN_JUDGED_MESSAGE_BYTES);
+        test.options.bidirectional = true;
+        let of = |average_gbps| {
+            let bandwidth = Some(Bandwidth { average_gbps, ..Bandwidth::default() });
+            let measured = Measurement { bandwidth, ..Measurement::default() };
+            judge(&test, &measured, Threshold::default(), [Some(100_000); 2])
+        };
+        assert_eq!((of(150.0).passed, of(160.0).passed), (Some(false), Some(true)));
+        assert_eq!(of(150.0).why.as_str(), "75 % of 2 times 100 Gb/s; expected at least 80 %");
+    }
+
+    #[test]
+    fn the_99th_percentile_has_a_threshold_of_its_own() {
+        let of = |p99_us, max_us| {
+            let latency = Some(Latency { average_us: 2.0, p99_us, ..Latency::default() });
+            let measured = Measurement { latency, ..Measurement::default() };
+            let limit = Threshold { max_us, max_p99_us: Some(5.0), ..Threshold::default() };
+            judge(&test(TestKind::Latency, 8), &measured, limit, [None, None])
+        };
+        assert_eq!(of(Some(4.5), None).passed, Some(true));
+        assert_eq!(of(Some(5.5), None).passed, Some(false));
+        assert_eq!(of(None, None).passed, Some(false), "an unknown percentile is not a good one");
+        assert_eq!(of(Some(4.5), Some(1.0)).passed, Some(false));
+        let both = of(Some(5.5), Some(3.0));
+        assert_eq!((both.expected, both.expected_p99), (Some(3.0), Some(5.0)));
+        assert_eq!(both.why.as_str(), "expected at most 3 us; p99 5.5 us; expected at most 5 us");
     }
 }

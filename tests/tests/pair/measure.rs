@@ -43,10 +43,24 @@ fn latency_of_each_operation_is_measured() {
         let record = check(&format!("lat {THERE} --duration 1 --op {op} --json")).ended(0).json();
         let us = record["latency"]["averageUs"].as_f64().unwrap();
         assert!(us > 1.0 && us < 1e6, "{record}");
+        let [p99, p999] = ["p99Us", "p999Us"].map(|key| record["latency"][key].as_f64().unwrap());
+        assert!(p99 > 1.0 && p999 >= p99, "{record}");
         assert_eq!(record["verdict"]["passed"], Value::Null, "no threshold is set");
     }
     let slow = check(&format!("lat {THERE} --op send --duration 1 --max-us 0.001")).ended(6);
     assert!(slow.stdout.contains("verdict: FAILED: expected at most 0.001 us"), "{slow:?}");
+    let slow = check(&format!("lat {THERE} --op send --duration 1 --max-p99-us 0.001")).ended(6);
+    assert!(slow.stdout.contains("us; expected at most 0.001 us"), "{slow:?}");
+}
+
+#[test]
+fn options_of_the_traffic_are_accepted_and_gpu_memory_is_refused_by_a_perftest_without_it() {
+    let _agent = RemoteAgent::start();
+    let options = "--traffic-class 104 --service-level 1 --bidirectional --no-store";
+    let record = check(&format!("{BW} {options} --json")).ended(0).json();
+    assert_eq!(record["options"]["trafficClass"], 104, "{record}");
+    let refused = check(&format!("{BW} --gpu 0")).ended(1);
+    assert!(refused.stderr.contains("cannot use the memory of a GPU"), "{refused:?}");
 }
 
 #[test]

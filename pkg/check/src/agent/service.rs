@@ -132,7 +132,7 @@ impl<'a> TestService<'a> {
         let program = self.node.launcher.find(test.kind, test.operation)?;
         let selected = self.node.select(wanted, gid.or(Some(wire.peer())), wire.local())?;
         let _reserved = self.node.reserve(&selected)?;
-        let local_end = LocalEnd::new(self.node, program, test, &selected);
+        let local_end = LocalEnd::new(self.node, program, test, &selected)?;
         // perftest listens only on the address that the client connected to.
         let at = match wire.local() {
             Some(IpAddr::V4(local)) => Some(local),

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use crate::{DeviceName, TestKind, TestSpec, protocol::CheckToken, verdict::Threshold};
+use crate::{DeviceName, Seconds, TestKind, TestSpec, protocol::CheckToken, verdict::Threshold};
 
 /// The number of rounds, and so of other nodes that each node meets, if there are more nodes than that.
 pub const DEFAULT_ROUNDS: usize = 16;
@@ -49,7 +49,8 @@ impl MeshPlan {
         let once = Duration::from_secs(self.test.duration.get().into());
         match self.test.kind {
             TestKind::Bandwidth => once,
-            TestKind::Latency => once,
+            // A short test first, which determines the number of messages.
+            TestKind::Latency => once + Duration::from_secs(Seconds::SHORTEST.get().into()),
         }
     }
 

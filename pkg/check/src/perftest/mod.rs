@@ -1,10 +1,12 @@
 //! Runs the programs of perftest and parses their output.
 //!
-//! Tests always have a duration (`-D`), never a number of iterations: with a fixed number, a fast link is measured for only
-//! milliseconds, and a machine whose clock rate cannot be determined prints `inf`, `-nan` or `0.00`.
+//! Tests have a duration (`-D`), never a fixed number of iterations, with which a fast link is measured for only milliseconds,
+//! and a machine whose clock rate cannot be determined prints `inf`, `-nan` or `0.00`. perftest has percentiles of the latency
+//! only with a number of iterations (`-n`), so that number is computed from a short test by duration.
 
 mod arguments;
 mod child;
+mod gpu_memory;
 mod json;
 mod measurement;
 mod run;
@@ -15,6 +17,7 @@ mod version_cache;
 pub(crate) use arguments::{BIND, REPORT};
 pub use arguments::{EndRole, PerftestArgs};
 pub use child::become_child;
+pub use gpu_memory::GpuMemory;
 pub use json::parse as parse_json;
 pub use measurement::{Bandwidth, Latency, Measurement, UnusableOutput};
 pub use run::{Launcher, PerftestProgram, ProgramOutput, RunningProgram};

@@ -17,8 +17,8 @@ use nix::{
     unistd::Pid,
 };
 
-use super::{PerftestArgs, VersionCache};
-use crate::{Error, RdmaOperation, TestKind, error::io};
+use super::{GpuMemory, PerftestArgs, VersionCache};
+use crate::{Error, GpuIndex, RdmaOperation, TestKind, error::io};
 
 /// Number of bytes kept from the end of each stream. A thousand ranks with `NCCL_DEBUG=INFO` print much after the table.
 const MAX_KEPT_OUTPUT: usize = 4 << 20;
@@ -26,7 +26,7 @@ const MAX_KEPT_OUTPUT: usize = 4 << 20;
 /// How long a process may take to exit after SIGKILL.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Timeout of `--version`.
+/// Timeout of `--version` and `--help`.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long to wait for the pipes of an exited process to be closed: a descendant can hold them open.
@@ -97,7 +97,25 @@ impl PerftestProgram<'_> {
     }
 
     fn printed_version(&self) -> Option<String> {
-        let mut running = self.start_with(vec!["--version".into()]).ok()?;
+        let output = self.run_briefly("--version")?;
+        let version = output.printed.lines().find_map(|line| line.trim().strip_prefix("Version:"))?;
+        Some(version.trim().chars().take(32).collect())
+    }
+
+    /// Returns the option with which the program uses the memory of a GPU.
+    ///
+    /// # Errors
+    /// [`Error::NoGpuMemory`] if its help lists none.
+    pub fn gpu_memory(&self, gpu: GpuIndex) -> Result<GpuMemory, Error> {
+        let help = self.run_briefly("--help").map(|output| output.printed + &output.complaints);
+        let option = help.and_then(|help| GpuMemory::in_help(&help, gpu));
+        let version = || self.version().unwrap_or_else(|| "of unknown version".into());
+        option.ok_or_else(|| Error::NoGpuMemory { program: self.name, version: version() })
+    }
+
+    /// Runs the program with an option that makes it print something and exit; `None` if it does not exit in time.
+    fn run_briefly(&self, option: &str) -> Option<ProgramOutput> {
+        let mut running = self.start_with(vec![option.into()]).ok()?;
         let deadline = Instant::now() + VERSION_TIMEOUT;
         while !running.has_ended().ok()? {
             if Instant::now() >= deadline {
@@ -105,9 +123,7 @@ impl PerftestProgram<'_> {
             }
             thread::sleep(Duration::from_millis(5));
         }
-        let output = running.end().ok()?;
-        let version = output.printed.lines().find_map(|line| line.trim().strip_prefix("Version:"))?;
-        Some(version.trim().chars().take(32).collect())
+        running.end().ok()
     }
 
     /// Starts the program, without a shell.

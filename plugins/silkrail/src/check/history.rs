@@ -72,7 +72,8 @@ Exit status:
   2   wrong usage
   6   worse by more than the threshold";
 
-const HEAD: [&str; 9] = ["ID", "TIME", "KIND", "OP", "SIZE", "CLIENT", "SERVER", "AVERAGE", "VERDICT"];
+const HEAD: [&str; 10] =
+    ["ID", "TIME", "KIND", "OP", "SIZE", "CLIENT", "SERVER", "AVERAGE", "P99", "VERDICT"];
 
 impl HistoryArgs {
     pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
@@ -129,6 +130,7 @@ fn cells(record: &TestResult) -> [String; HEAD.len()] {
         record.client.name(),
         record.server.name(),
         print::value(record),
+        print::p99(record),
         print::verdict(record).to_owned(),
     ]
 }

@@ -17,7 +17,7 @@ use check::{
 };
 use cpufreq::{GovernorGuard, GovernorOutcome, Governors, PERFORMANCE};
 
-use super::{exit_status::EXIT_STATUS, local_context::local_context, print};
+use super::{exit_status::EXIT_STATUS, local_context::local_context, print, traffic::TrafficArgs};
 use crate::{
     exit::{CommandError, CommandExit},
     json,
@@ -41,7 +41,10 @@ pub(crate) struct BandwidthArgs {
     /// Test all sizes from FIRST to LAST, doubling, like 2..8M
     #[arg(long, value_name = "FIRST..LAST", conflicts_with = "size")]
     sweep: Option<Sweep>,
-    /// Minimum bandwidth in percent of the slower port's speed
+    /// Transfer data in both directions at the same time; the bandwidth is the sum of both
+    #[arg(long)]
+    bidirectional: bool,
+    /// Minimum bandwidth in percent of the slower port's speed, or of twice that with --bidirectional
     #[arg(long, default_value_t = THRESHOLD_PERCENT, value_parser = positive, value_name = "PERCENT")]
     threshold: f64,
     /// Minimum bandwidth in Gb/s
@@ -64,9 +67,12 @@ pub(crate) struct LatencyArgs {
     /// Test all sizes from FIRST to LAST, doubling, like 2..8M
     #[arg(long, value_name = "FIRST..LAST", conflicts_with = "size")]
     sweep: Option<Sweep>,
-    /// Maximum latency in microseconds; without it there is no verdict
+    /// Maximum average of the latency in microseconds; without it and --max-p99-us there is no verdict
     #[arg(long, value_parser = positive, value_name = "MICROSECONDS")]
     max_us: Option<f64>,
+    /// Maximum 99th percentile of the latency in microseconds
+    #[arg(long, value_parser = positive, value_name = "MICROSECONDS")]
+    max_p99_us: Option<f64>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -77,6 +83,8 @@ struct MeasureArgs {
     /// The RDMA operation: read, write or send
     #[arg(long, default_value = "write")]
     op: RdmaOperation,
+    #[command(flatten)]
+    traffic: TrafficArgs,
     /// The RDMA device of this node; default: the device with the best GID for the other node's address
     #[arg(long, value_name = "DEVICE")]
     device: Option<DeviceName>,
@@ -113,6 +121,7 @@ const BW_EXAMPLES: &str = "\
 Examples:
   silkrail check bw 10.1.70.2 --token-file /etc/silkrail/check.token
   silkrail check bw 10.1.70.2 --op read --device mlx5_1 --governor performance --threshold 90
+  silkrail check bw 10.1.70.2 --bidirectional --traffic-class 104 --gpu 0
   silkrail check bw 10.1.70.2 --sweep 2..8M --duration 2 --json | jq '.[] | [.size, .bandwidth.averageGbps]'
 
 Without --min-gbps the threshold is 80 % of the slower port's speed, for messages of 64 KiB and more.
@@ -121,7 +130,10 @@ If a speed is unknown, there is no verdict.";
 const LAT_EXAMPLES: &str = "\
 Examples:
   silkrail check lat 10.1.70.2 --token-file /etc/silkrail/check.token
-  silkrail check lat 10.1.70.2 --op send --max-us 5";
+  silkrail check lat 10.1.70.2 --op send --max-us 5 --max-p99-us 12 --traffic-class 104
+
+The average of one second determines the number of messages for --duration, because perftest has percentiles only of a number
+of messages.";
 
 impl BandwidthArgs {
     pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
@@ -130,11 +142,8 @@ impl BandwidthArgs {
             None => Threshold { percent: Some(self.threshold), ..Threshold::default() },
         };
         let tests = sizes(self.sweep, self.size).into_iter().map(|size| TestSpec {
-            kind: TestKind::Bandwidth,
-            operation: self.common.op,
-            size,
-            queue_pairs: self.qps,
-            duration: self.duration,
+            options: self.common.traffic.options(self.bidirectional),
+            ..TestSpec::new(TestKind::Bandwidth, self.common.op, size, self.qps, self.duration)
         });
         self.common.run(tests, limit, root, out)
     }
@@ -142,13 +151,11 @@ impl BandwidthArgs {
 
 impl LatencyArgs {
     pub(super) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
-        let limit = Threshold { max_us: self.max_us, ..Threshold::default() };
+        let limit = Threshold { max_us: self.max_us, max_p99_us: self.max_p99_us, ..Threshold::default() };
+        let queue_pairs = QueuePairs::LATENCY_DEFAULT;
         let tests = sizes(self.sweep, self.size).into_iter().map(|size| TestSpec {
-            kind: TestKind::Latency,
-            operation: self.common.op,
-            size,
-            queue_pairs: QueuePairs::LATENCY_DEFAULT,
-            duration: self.duration,
+            options: self.common.traffic.options(false),
+            ..TestSpec::new(TestKind::Latency, self.common.op, size, queue_pairs, self.duration)
         });
         self.common.run(tests, limit, root, out)
     }

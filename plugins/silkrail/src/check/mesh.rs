@@ -27,6 +27,7 @@ use super::{
     local_context::local_context,
     measure, mesh_print,
     terminal::{self, ProgressLine},
+    traffic::TrafficArgs,
 };
 use crate::{
     exit::{CommandError, CommandExit},
@@ -70,6 +71,11 @@ pub(crate) struct MeshArgs {
     /// Measure latency instead of bandwidth
     #[arg(long)]
     latency: bool,
+    /// Transfer data in both directions at the same time; the bandwidth is the sum of both
+    #[arg(long, conflicts_with = "latency")]
+    bidirectional: bool,
+    #[command(flatten)]
+    traffic: TrafficArgs,
     /// The message size in bytes; suffixes K and M; default: 64K, for latency 8
     #[arg(long, value_name = "BYTES")]
     size: Option<Size>,
@@ -85,9 +91,12 @@ pub(crate) struct MeshArgs {
     /// Minimum bandwidth in Gb/s
     #[arg(long, value_parser = measure::positive, value_name = "GBPS", conflicts_with_all = ["latency", "threshold"])]
     min_gbps: Option<f64>,
-    /// Maximum latency in microseconds
+    /// Maximum average of the latency in microseconds
     #[arg(long, value_parser = measure::positive, value_name = "MICROSECONDS", requires = "latency")]
     max_us: Option<f64>,
+    /// Maximum 99th percentile of the latency in microseconds
+    #[arg(long, value_parser = measure::positive, value_name = "MICROSECONDS", requires = "latency")]
+    max_p99_us: Option<f64>,
     /// The file with the shared secret of all nodes; see `silkrail check serve --help`
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -190,8 +199,16 @@ impl MeshArgs {
         let seconds = |seconds: Seconds| Duration::from_secs(seconds.get().into());
         Ok(MeshPlan {
             agents,
-            test: TestSpec { kind, operation: self.op, size, queue_pairs, duration: self.duration },
-            limit: Threshold { percent: self.threshold, min_gbps: self.min_gbps, max_us: self.max_us },
+            test: TestSpec {
+                options: self.traffic.options(self.bidirectional),
+                ..TestSpec::new(kind, self.op, size, queue_pairs, self.duration)
+            },
+            limit: Threshold {
+                percent: self.threshold,
+                min_gbps: self.min_gbps,
+                max_us: self.max_us,
+                max_p99_us: self.max_p99_us,
+            },
             token: self.token_file.as_deref().map(CheckToken::read).transpose()?,
             rails: (self.rails || !self.rail.is_empty()).then(|| self.rail.clone()),
             rounds: self.rounds,

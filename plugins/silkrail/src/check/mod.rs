@@ -14,6 +14,7 @@ mod print;
 mod restore;
 mod serve;
 mod terminal;
+mod traffic;
 
 use std::{io::Write, path::Path};
 

@@ -17,7 +17,20 @@ pub(super) fn record(record: &TestResult, out: &mut dyn Write) -> io::Result<()>
         }
         TestKind::Latency => format!("{} bytes, {} s", test.size, test.duration),
     };
-    writeln!(out, "{} by {}: {}  ({parameters})", test.kind, test.operation, value(record))?;
+    let options: Vec<String> = test
+        .options
+        .names()
+        .iter()
+        .map(|(name, value)| format!(", {} {value}", name.replace('_', " ")))
+        .collect();
+    let (value, options) = (value(record), options.concat().replace("bidirectional true", "both directions"));
+    writeln!(
+        out,
+        "{} by {}: {value}{}  ({parameters}{options})",
+        test.kind,
+        test.operation,
+        percentiles(record)
+    )?;
     writeln!(out, "verdict: {}: {}", verdict(record), record.verdict.why)?;
     end("client", &record.client, out)?;
     end("server", &record.server, out)?;
@@ -37,6 +50,19 @@ pub(super) fn value(record: &TestResult) -> String {
         TestKind::Bandwidth => record.value().map_or_else(String::new, |gbps| format!("{gbps:.3} Gb/s")),
         TestKind::Latency => record.value().map_or_else(String::new, |us| format!("{us:.2} us")),
     }
+}
+
+/// Returns the percentiles of the latency, if they were measured.
+fn percentiles(record: &TestResult) -> String {
+    let latency = record.measurement.latency.unwrap_or_default();
+    let part = |name, value: Option<f64>| value.map(|us| format!(", {name} {us:.2} us")).unwrap_or_default();
+    part("p99", latency.p99_us) + &part("p99.9", latency.p999_us)
+}
+
+/// Returns the 99th percentile of the latency, or an empty text.
+pub(super) fn p99(record: &TestResult) -> String {
+    let p99 = record.measurement.latency.and_then(|latency| latency.p99_us);
+    p99.map(|us| format!("{us:.2} us")).unwrap_or_default()
 }
 
 /// Returns the verdict as one word.

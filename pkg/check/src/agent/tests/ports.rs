@@ -14,6 +14,7 @@ use crate::{
 const PLAYED: &str = r##"#!/usr/bin/perl
 use IO::Socket::INET;
 if ("@ARGV" =~ /--version/) { print "Version: 6.06\n"; exit }
+if ("@ARGV" =~ /--help/) { print "  --tclass=<value>\n", -e "$0.cuda" ? "  --use_cuda=<cuda device id>\n" : ""; exit }
 my ($port) = "@ARGV" =~ /--port=(\d+)/;
 my ($device) = "@ARGV" =~ /--ib-dev=(\S+)/;
 open(my $log, '>>', "$0.log"); syswrite $log, "@ARGV\n";
@@ -26,6 +27,13 @@ my $peer = $s->getline; chomp $peer;
 select undef, undef, undef, 0.05 while -e "$0.hold";
 print $s "end\n";
 die "the server has $peer, and this end $device" if $peer ne $device;
+if ($0 =~ /_lat/) {
+  if ("@ARGV" !~ /--iters/) {
+    print " #bytes        #iterations       t_avg[usec]    tps average\n 8     1000     2.50     200000.00\n"; exit;
+  }
+  print " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]\n";
+  print " 8     1000          1.90         30.10        2.40           2.60       0.30           4.20           9.80\n"; exit;
+}
 print " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n";
 print " 65536      1000             0.00               96.50              0.184059\n";
 "##;
@@ -37,6 +45,7 @@ fn simulated(ports: usize) -> SimulatedNode {
         node.port(&format!("mlx5_{n}"), &format!("0000:{:02x}:00.0", 16 + n), "127.0.0.1");
     }
     node.program("ib_write_bw", PLAYED);
+    node.program("ib_write_lat", PLAYED);
     node
 }
 
@@ -160,4 +169,83 @@ fn all_rails_of_two_agents_are_tested_at_the_same_time() {
             assert!(many.unwrap_err().to_string().contains("expected 1 to 16 rails"));
         });
     });
+}
+
+/// Returns the command lines with which a program was started at both ends.
+fn command_lines(simulated: &SimulatedNode, program: &str) -> Vec<String> {
+    let log = std::fs::read_to_string(simulated.path(&format!("bin/{program}.log"))).unwrap_or_default();
+    log.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_percentiles_of_the_latency_are_of_as_many_messages_as_fit_the_duration() {
+    let simulated = simulated(1);
+    let (served, client) = (simulated.context(), simulated.context());
+    serving_on(&served, settings(), |address| {
+        let test = crate::TestSpec { kind: crate::TestKind::Latency, ..bandwidth() };
+        let limit = crate::verdict::Threshold { max_p99_us: Some(4.0), ..Default::default() };
+        // The client has another port than the agent, of the same name.
+        let wanted = port_selector("mlx5_0");
+        let request = TestRequest { test, wanted: wanted.clone(), peer_wanted: wanted, limit };
+        let record = Client::connect(&client, address, None).unwrap().measure(&request).unwrap();
+        let latency = record.measurement.latency.unwrap();
+        assert_eq!((latency.average_us, latency.p99_us, latency.p999_us), (2.6, Some(4.2), Some(9.8)));
+        assert_eq!((record.verdict.passed, record.verdict.expected_p99), (Some(false), Some(4.0)));
+        assert!(record.verdict.why.as_str().contains("p99 4.2 us; expected at most 4 us"), "{record:?}");
+    });
+    // One second, of which each message and its reply take 5 microseconds.
+    let lines = command_lines(&simulated, "ib_write_lat");
+    let with = |word: &str| lines.iter().filter(|line| line.contains(word)).count();
+    assert_eq!((with("--duration=1"), with("--iters=200000"), lines.len()), (2, 2, 4), "{lines:?}");
+}
+
+#[test]
+fn options_of_the_traffic_apply_to_both_ends() {
+    let simulated = simulated(1);
+    let (served, client) = (simulated.context(), simulated.context());
+    std::fs::write(simulated.path("bin/ib_write_bw.cuda"), "").unwrap();
+    serving_on(&served, settings(), |address| {
+        let mut test = bandwidth();
+        test.options =
+            serde_json::from_str(r#"{"trafficClass":104,"serviceLevel":3,"bidirectional":true,"gpu":2}"#)
+                .unwrap();
+        let wanted = port_selector("mlx5_0");
+        let request =
+            TestRequest { test, wanted: wanted.clone(), peer_wanted: wanted, limit: Default::default() };
+        let record = Client::connect(&client, address, None).unwrap().measure(&request).unwrap();
+        assert_eq!(record.test.options, test.options);
+    });
+    let lines = command_lines(&simulated, "ib_write_bw");
+    assert_eq!(lines.len(), 2);
+    for word in ["--tclass=104", "--sl=3", "--bidirectional", "--use_cuda=2"] {
+        assert!(lines.iter().all(|line| line.split(' ').any(|other| other == word)), "{word}: {lines:?}");
+    }
+}
+
+#[test]
+fn a_perftest_without_gpu_memory_is_refused_and_its_end_is_named() {
+    // The client's perftest has it, the agent's has not.
+    let (without, with) = (simulated(1), simulated(1));
+    std::fs::write(with.path("bin/ib_write_bw.cuda"), "").unwrap();
+    let mut test = bandwidth();
+    test.options.gpu = "0".parse().ok();
+    let wanted = port_selector("mlx5_0");
+    let request =
+        TestRequest { test, wanted: wanted.clone(), peer_wanted: wanted, limit: Default::default() };
+    let error = |served: &SimulatedNode, client: &SimulatedNode| {
+        let (served, client) = (served.context(), client.context());
+        let mut error = String::new();
+        serving_on(&served, settings(), |address| {
+            error =
+                Client::connect(&client, address, None).unwrap().measure(&request).unwrap_err().to_string();
+        });
+        error
+    };
+    let at_the_agent = error(&without, &with);
+    let why =
+        "ib_write_bw 6.06 cannot use the memory of a GPU: its --help lists neither --use_cuda nor --use_rocm";
+    assert!(at_the_agent.starts_with(&format!("127.0.0.1: {why}")), "{at_the_agent}");
+    let at_the_client = error(&with, &without);
+    assert!(at_the_client.starts_with(why), "{at_the_client}");
+    assert!(command_lines(&without, "ib_write_bw").is_empty(), "nothing is started");
 }
