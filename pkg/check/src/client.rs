@@ -149,6 +149,16 @@ impl<'a> Client<'a> {
         self.measure_all(request, Some(start))
     }
 
+    /// Runs a test of latency with a number of messages, and returns the time of each message in microseconds, too.
+    ///
+    /// # Errors
+    /// Any error at either end.
+    pub fn probe(&mut self, request: &TestRequest) -> Result<(TestResult, Vec<f64>), Error> {
+        request.test.require_consistent()?;
+        let (result, output) = self.measure_with_output(request, None, true)?;
+        Ok((result, perftest::samples(&output.printed)))
+    }
+
     /// Measures latency twice: for a short time, and then with the number of messages that fit the duration, because
     /// perftest has percentiles only of a number of messages.
     fn measure_all(
@@ -172,6 +182,15 @@ impl<'a> Client<'a> {
         request: &TestRequest,
         start: Option<&StartPlace<'_>>,
     ) -> Result<TestResult, Error> {
+        self.measure_with_output(request, start, false).map(|(result, _)| result)
+    }
+
+    fn measure_with_output(
+        &mut self,
+        request: &TestRequest,
+        start: Option<&StartPlace<'_>>,
+        samples: bool,
+    ) -> Result<(TestResult, ProgramOutput), Error> {
         let program = self.node.launcher.find(request.test.kind, request.test.operation)?;
         let peer = self.wire.peer();
         let selected = self.node.select(&request.wanted, Some(peer), self.wire.local())?;
@@ -198,11 +217,12 @@ impl<'a> Client<'a> {
         if let Some(start) = start {
             start.wait();
         }
-        let output = local_end.run(peer, tcp_port)?;
+        let output = local_end.run(peer, tcp_port, samples)?;
         self.wire.send(&AgentRequest::Finished)?;
         let local = local_end.end();
         let remote = self.other_end(&output)?;
-        record(request, &output, local, remote)
+        let result = record(request, &output, local, remote)?;
+        Ok((result, output))
     }
 
     /// Receives the agent's last message of a test. If both ends failed, the error contains the messages of both.

@@ -25,6 +25,7 @@ pub mod perftest;
 pub mod port_counters;
 pub mod port_reservation;
 pub mod port_selection;
+pub mod probe;
 pub mod protocol;
 pub mod result_store;
 pub mod sanitized_text;

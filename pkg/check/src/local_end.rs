@@ -108,7 +108,7 @@ impl<'a> LocalEnd<'a> {
                 Error::NoPort { why: format!("the {TCP_PORTS} TCP ports from {first_port} on are in use") }
             })?;
             let port = reserved.number();
-            let mut running = self.start(EndRole::Server(at), port, false)?;
+            let mut running = self.start(EndRole::Server(at), port, false, false)?;
             if self.listens(&mut running, port)? {
                 return Ok((running, reserved));
             }
@@ -145,13 +145,20 @@ impl<'a> LocalEnd<'a> {
     }
 
     /// Runs perftest's client until it exits, again without the report if it does not support `--out_json`.
-    pub(crate) fn run(&self, server: IpAddr, port: u16) -> Result<ProgramOutput, Error> {
-        let output = self.run_with(server, port, true)?;
-        if output.does_not_know(REPORT) { self.run_with(server, port, false) } else { Ok(output) }
+    /// With `samples` it prints the time of each message.
+    pub(crate) fn run(&self, server: IpAddr, port: u16, samples: bool) -> Result<ProgramOutput, Error> {
+        let output = self.run_with(server, port, true, samples)?;
+        if output.does_not_know(REPORT) { self.run_with(server, port, false, samples) } else { Ok(output) }
     }
 
-    fn run_with(&self, server: IpAddr, port: u16, report: bool) -> Result<ProgramOutput, Error> {
-        let mut running = self.start(EndRole::Client(server), port, report)?;
+    fn run_with(
+        &self,
+        server: IpAddr,
+        port: u16,
+        report: bool,
+        samples: bool,
+    ) -> Result<ProgramOutput, Error> {
+        let mut running = self.start(EndRole::Client(server), port, report, samples)?;
         let limit = Duration::from_secs(self.test.duration.get().into()) + PROGRAM_GRACE;
         let deadline = Instant::now() + limit;
         while !running.has_ended()? {
@@ -166,7 +173,13 @@ impl<'a> LocalEnd<'a> {
         running.end()
     }
 
-    fn start(&self, role: EndRole, tcp_port: u16, report: bool) -> Result<RunningProgram, Error> {
+    fn start(
+        &self,
+        role: EndRole,
+        tcp_port: u16,
+        report: bool,
+        samples: bool,
+    ) -> Result<RunningProgram, Error> {
         let gid = self.selected.gid.as_ref().map(|gid| gid.entry.index);
         self.program.start(&PerftestArgs {
             test: self.test,
@@ -177,6 +190,7 @@ impl<'a> LocalEnd<'a> {
             gpu: self.gpu,
             role,
             report,
+            samples,
         })
     }
 }
@@ -231,7 +245,7 @@ mod tests {
         let script = "#!/bin/sh
             case \"$*\" in *out_json*) echo \"$0: unrecognized option '--out_json'\" >&2; exit 1 ;; esac
             echo table\n";
-        let run = |end: LocalEnd<'_>| end.run([127, 0, 0, 1].into(), 1).unwrap();
+        let run = |end: LocalEnd<'_>| end.run([127, 0, 0, 1].into(), 1, false).unwrap();
         let output = with_end(dir.path(), script, run);
         assert_eq!((output.is_success(), output.printed.as_str()), (true, "table\n"));
     }

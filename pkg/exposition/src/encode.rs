@@ -77,10 +77,10 @@ fn write(mut text: String, families: &[&MetricFamily], format: ExpositionFormat)
     text.reserve(length(families));
     for family in families {
         head(&mut text, family, format);
-        family
-            .samples
-            .iter()
-            .for_each(|(labels, value)| sample(&mut text, &family.name, labels.as_str(), *value));
+        for (at, (labels, value)) in family.samples.iter().enumerate() {
+            let suffix = family.suffixes.get(at).copied().unwrap_or_default();
+            sample(&mut text, &family.name, suffix, labels.as_str(), *value);
+        }
     }
     text
 }
@@ -95,6 +95,7 @@ fn head(text: &mut String, family: &MetricFamily, format: ExpositionFormat) {
     let kind = match family.kind {
         MetricType::Counter => "counter",
         MetricType::Gauge => "gauge",
+        MetricType::Histogram => "histogram",
     };
     let _ = write!(text, "# HELP {name} ");
     for c in family.help.chars() {
@@ -108,8 +109,9 @@ fn head(text: &mut String, family: &MetricFamily, format: ExpositionFormat) {
     let _ = writeln!(text, "\n# TYPE {name} {kind}");
 }
 
-fn sample(text: &mut String, name: &str, labels: &str, value: SampleValue) {
+fn sample(text: &mut String, name: &str, suffix: &str, labels: &str, value: SampleValue) {
     text.push_str(name);
+    text.push_str(suffix);
     if !labels.is_empty() {
         text.push('{');
         text.push_str(labels);

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use crate::LabelSet;
+use crate::{Histogram, LabelSet};
 
 /// The type of a metric family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub enum MetricType {
     Counter,
     /// Can increase and decrease.
     Gauge,
+    /// Observations by their size, added with [`MetricFamily::add_histogram`].
+    Histogram,
 }
 
 /// The value of a sample. Integers are encoded exactly, without conversion to a float.
@@ -29,6 +31,8 @@ pub struct MetricFamily {
     pub(crate) kind: MetricType,
     pub(crate) help: Arc<str>,
     pub(crate) samples: Vec<(LabelSet, SampleValue)>,
+    /// What the name of each sample of a histogram ends in; empty for other types.
+    pub(crate) suffixes: Vec<&'static str>,
     /// The number of samples in the previous exposition with the same families, as a capacity hint.
     expected: usize,
 }
@@ -53,6 +57,7 @@ impl Exposition {
             kind: family.kind,
             help: family.help.clone(),
             samples: Vec::with_capacity(family.expected.max(family.samples.len())),
+            suffixes: Vec::new(),
             expected: family.expected,
         };
         Self { families: other.families.iter().map(empty).collect(), places: other.places.clone() }
@@ -70,6 +75,7 @@ impl Exposition {
             kind,
             help: help.into(),
             samples: Vec::new(),
+            suffixes: Vec::new(),
             expected: 0,
         });
         self.places.insert(name, id);
@@ -132,6 +138,18 @@ impl MetricFamily {
     /// Adds a sample. The caller must not add two samples with the same labels.
     pub fn add(&mut self, labels: LabelSet, value: impl Into<SampleValue>) {
         self.samples.push((labels, value.into()));
+    }
+
+    /// Adds the samples of a histogram to a family of the type [`MetricType::Histogram`].
+    pub fn add_histogram(&mut self, labels: &LabelSet, histogram: &Histogram) {
+        for (bound, count) in histogram.cumulative() {
+            let bound = if bound.is_infinite() { "+Inf".to_owned() } else { bound.to_string() };
+            self.suffixes.push("_bucket");
+            self.add(labels.and("le", &bound), count);
+        }
+        self.suffixes.extend(["_sum", "_count"]);
+        self.add(labels.clone(), histogram.sum());
+        self.add(labels.clone(), histogram.count());
     }
 
     /// Returns the name, such as `rdma_port_up`.

@@ -10,10 +10,12 @@
 
 mod encode;
 mod family;
+mod histogram;
 mod labels;
 mod name;
 
 pub use encode::ExpositionFormat;
 pub use family::{Exposition, FamilyId, MetricFamily, MetricType, SampleValue};
+pub use histogram::Histogram;
 pub use labels::{LabelSet, LabelsBuilder};
 pub use name::metric_name;

@@ -116,6 +116,15 @@ pub(crate) enum CommandError {
     Governor(#[from] cpufreq::Error),
     #[error(transparent)]
     Incomparable(#[from] ::check::comparison::CompareError),
+    #[error("{}: {source}", path.display())]
+    HostsFile { path: PathBuf, source: io::Error },
+    #[error("there is no other node to probe: name the nodes of the cluster, or a file with them (--hosts)")]
+    NoOtherNode,
+    #[error(
+        "the probes of this node need {rate} packets per second on average, at most {most} are allowed: use fewer --peers or \
+         --messages, a longer --interval, or --max-rate {rate}"
+    )]
+    ProbeRate { rate: u64, most: u64 },
     #[error("{0} is specified twice")]
     NodeTwice(String),
     #[error(
@@ -210,6 +219,9 @@ impl CommandError {
             | Self::Governor(_)
             | Self::Incomparable(_)
             | Self::NodeTwice(_)
+            | Self::HostsFile { .. }
+            | Self::NoOtherNode
+            | Self::ProbeRate { .. }
             | Self::NothingToTest
             | Self::Attribute(_)
             | Self::Loopback(..)

@@ -8,4 +8,5 @@
 mod agent;
 mod measure;
 mod mesh;
+mod probe;
 mod refusal;

@@ -40,6 +40,8 @@ pub struct PerftestArgs<'a> {
     pub role: EndRole,
     /// Whether the client writes a JSON report in addition to the table.
     pub report: bool,
+    /// Whether the client of a latency test prints the time of each message.
+    pub samples: bool,
 }
 
 impl PerftestArgs<'_> {
@@ -76,6 +78,7 @@ impl PerftestArgs<'_> {
                     list.push(format!("--{REPORT}"));
                     list.push("--out_json_file=/dev/stdout".into());
                 }
+                list.extend(self.samples.then(|| "-H".to_owned()));
                 list.push(address.to_string());
             }
         }
@@ -115,6 +118,7 @@ mod tests {
                 gpu: GpuMemory::in_help("  --use_rocm=<rocm device id>", "2".parse().unwrap()),
                 role,
                 report: false,
+                samples: false,
             };
             let list = arguments.list();
             for expected in ["--tclass=106", "--sl=3", "--bidirectional", "--use_rocm=2"] {
@@ -140,6 +144,7 @@ mod tests {
             gpu: None,
             role,
             report: false,
+            samples: false,
         };
         let list = arguments.list();
         assert!(list.contains(&"--iters=1000".into()) && list.contains(&"--tclass=0".into()), "{list:?}");
@@ -164,6 +169,7 @@ mod tests {
                 gpu: None,
                 role: EndRole::Server(Some(Ipv4Addr::new(10, 0, 0, 2))),
                 report: true,
+                samples: false,
             };
             let client =
                 PerftestArgs { role: EndRole::Client("10.0.0.1".parse().unwrap()), ..server.clone() }.list();

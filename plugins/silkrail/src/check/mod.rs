@@ -11,6 +11,7 @@ mod mesh;
 mod mesh_print;
 mod page;
 mod print;
+mod probe;
 mod restore;
 mod serve;
 mod terminal;
@@ -30,6 +31,7 @@ pub(crate) enum CheckCommand {
     Bw(measure::BandwidthArgs),
     Lat(measure::LatencyArgs),
     Mesh(mesh::MeshArgs),
+    Probe(probe::ProbeArgs),
     History(history::HistoryArgs),
     Compare(history::CompareArgs),
     Page(page::PageArgs),
@@ -57,6 +59,7 @@ impl CheckCommand {
             Self::Bw(args) => args.run(root, out),
             Self::Lat(args) => args.run(root, out),
             Self::Mesh(args) => args.run(root, out),
+            Self::Probe(args) => args.run(root, out),
             Self::History(args) => args.run(root, out),
             Self::Compare(args) => args.run(root, out),
             Self::Page(args) => args.run(root, out),
