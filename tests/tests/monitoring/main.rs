@@ -5,8 +5,10 @@
 mod demo;
 mod expression;
 mod promtool;
+mod rule_file;
 
 mod dashboards;
 mod manifests;
 mod reference;
 mod rules;
+mod runbooks;

@@ -8,23 +8,11 @@ use silkrail_tests::{conf, reference::MetricsReference};
 use crate::{
     expression::{lists, selectors},
     promtool,
+    rule_file::{alert_names, alerts, name, recorded, rules},
 };
 
 /// Labels that Prometheus adds to those of the reference.
 const OF_PROMETHEUS: [&str; 3] = ["job", "cluster", "instance"];
-
-fn rules() -> Vec<Value> {
-    let groups = conf::yaml("prometheus/rules.yml").remove(0)["groups"].take();
-    groups.as_array().unwrap().iter().flat_map(|group| group["rules"].as_array().unwrap().clone()).collect()
-}
-
-fn alerts() -> Vec<Value> {
-    rules().into_iter().filter(|rule| rule["alert"].is_string()).collect()
-}
-
-fn name(alert: &Value) -> String {
-    alert["alert"].as_str().unwrap().to_owned()
-}
 
 #[test]
 fn promtool_accepts_the_rules() {
@@ -66,7 +54,7 @@ fn every_alert_has_a_severity_and_a_description() {
 
 #[test]
 fn alert_names_are_unique_and_begin_with_rdma() {
-    let names: BTreeSet<String> = alerts().iter().map(name).collect();
+    let names = alert_names();
     assert_eq!(names.len(), alerts().len());
     assert!(names.iter().all(|name| name.starts_with("RDMA")), "{names:?}");
 }
@@ -77,14 +65,13 @@ fn the_page_has_every_alert_and_no_other() {
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `RDMA"));
     let on_page: BTreeSet<String> =
         rows.map(|row| format!("RDMA{}", row.split_once('`').unwrap().0)).collect();
-    assert_eq!(on_page, alerts().iter().map(name).collect());
+    assert_eq!(on_page, alert_names());
 }
 
 #[test]
 fn every_metric_and_label_is_in_the_reference() {
     let metrics = MetricsReference::read().metrics();
-    let recorded: BTreeSet<String> =
-        rules().iter().filter_map(|rule| rule["record"].as_str()).map(str::to_owned).collect();
+    let recorded = recorded();
     for rule in rules() {
         for selector in selectors(rule["expr"].as_str().unwrap()) {
             if selector.name == "up" || recorded.contains(&selector.name) {
