@@ -20,7 +20,7 @@ pub(crate) fn selectors(expression: &str) -> Vec<Selector> {
             let (matchers, after) = inside.split_once('}').expect("a selector ends");
             found.push(Selector { name: name.to_owned(), labels: labels(matchers) });
             rest = after;
-        } else if name.starts_with("rdma_") || name.starts_with("silkrail_") || name.contains(':') {
+        } else if name.starts_with("rdma_") || name.starts_with("silkrail_") || is_recorded(name) {
             found.push(Selector { name: name.to_owned(), labels: Vec::new() });
         }
     }
@@ -49,6 +49,11 @@ fn labels(matchers: &str) -> Vec<String> {
     matchers.split(',').map(name).filter(|name| !name.is_empty()).collect()
 }
 
+/// Whether the name has the form `level:metric:operations`. `7d:1h` is the range of a subquery.
+fn is_recorded(name: &str) -> bool {
+    name.contains(':') && name.starts_with(|c: char| c.is_ascii_lowercase())
+}
+
 fn is_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == ':'
 }
@@ -56,7 +61,7 @@ fn is_name(c: char) -> bool {
 #[test]
 fn the_selectors_of_an_expression_are_found() {
     let found =
-        selectors(r#"sum by (node) (rate(rdma_a_total{job=~"rdma_x{",node!="n"}[5m])) / rdma_b or up{}"#);
+        selectors(r#"sum by (node) (rate(rdma_a_total{job=~"rdma_x{",node!="n"}[5m:1m])) / rdma_b or up{}"#);
     let selector = |name: &str, labels: &[&str]| Selector {
         name: name.to_owned(),
         labels: labels.iter().map(|&label| label.to_owned()).collect(),

@@ -9,6 +9,7 @@ mod rule_file;
 
 mod dashboards;
 mod manifests;
+mod quiet;
 mod reference;
 mod rules;
 mod runbooks;

@@ -30,3 +30,18 @@ pub(crate) fn alert_names() -> BTreeSet<String> {
 pub(crate) fn recorded() -> BTreeSet<String> {
     rules().iter().filter_map(|rule| rule["record"].as_str()).map(str::to_owned).collect()
 }
+
+/// The unit tests of the rules.
+pub(crate) const TEST_FILES: [&str; 3] =
+    ["prometheus/rules_test.yml", "prometheus/days_test.yml", "prometheus/quiet_test.yml"];
+
+/// Returns the tests of a file.
+pub(crate) fn tests_of(file: &str) -> Vec<Value> {
+    conf::yaml(file).remove(0)["tests"].as_array().unwrap().clone()
+}
+
+/// Returns the cases of a test that expect an alert.
+pub(crate) fn firing_cases(test: &Value) -> Vec<&Value> {
+    let cases = test["alert_rule_test"].as_array().into_iter().flatten();
+    cases.filter(|case| !case["exp_alerts"].as_array().unwrap().is_empty()).collect()
+}

@@ -8,7 +8,7 @@ use silkrail_tests::{conf, reference::MetricsReference};
 use crate::{
     expression::{lists, selectors},
     promtool,
-    rule_file::{alert_names, alerts, name, recorded, rules},
+    rule_file::{TEST_FILES, alert_names, alerts, name, recorded, rules, tests_of},
 };
 
 /// Labels that Prometheus adds to those of the reference.
@@ -21,12 +21,15 @@ fn promtool_accepts_the_rules() {
 
 #[test]
 fn the_unit_tests_of_the_rules_pass() {
-    promtool::run(&["test", "rules", "rules_test.yml"], &conf::path("prometheus"));
+    for file in TEST_FILES {
+        let file = file.strip_prefix("prometheus/").unwrap();
+        promtool::run(&["test", "rules", file], &conf::path("prometheus"));
+    }
 }
 
 #[test]
 fn every_alert_fires_and_clears_in_a_unit_test() {
-    let tests = conf::yaml("prometheus/rules_test.yml").remove(0)["tests"].take();
+    let tests: Vec<Value> = TEST_FILES.iter().flat_map(|file| tests_of(file)).collect();
     for alert in alerts() {
         let both = |test: &&Value| {
             let of_alert = |case: &&Value| case["alertname"] == alert["alert"];
@@ -36,7 +39,7 @@ fn every_alert_fires_and_clears_in_a_unit_test() {
             // It is inactive after it fired.
             firing.iter().skip_while(|fires| !**fires).any(|fires| !fires)
         };
-        assert!(tests.as_array().unwrap().iter().any(|test| both(&test)), "{} is not tested", name(&alert));
+        assert!(tests.iter().any(|test| both(&test)), "{} is not tested", name(&alert));
     }
 }
 
