@@ -27,6 +27,16 @@ fn the_unit_tests_of_the_rules_pass() {
     }
 }
 
+/// Otherwise promtool evaluates them in random order, and rules do not find what others have recorded.
+#[test]
+fn the_unit_tests_evaluate_the_groups_in_the_order_of_the_file() {
+    let groups = conf::yaml("prometheus/rules.yml").remove(0)["groups"].take();
+    let names: Value = groups.as_array().unwrap().iter().map(|group| group["name"].clone()).collect();
+    for file in TEST_FILES {
+        assert_eq!(conf::yaml(file).remove(0)["group_eval_order"], names, "{file}");
+    }
+}
+
 #[test]
 fn every_alert_fires_and_clears_in_a_unit_test() {
     let tests: Vec<Value> = TEST_FILES.iter().flat_map(|file| tests_of(file)).collect();
