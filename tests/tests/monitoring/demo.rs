@@ -5,6 +5,8 @@
 
 use silkrail_tests::reference::{MetricsReference, ReferenceMetric};
 
+use crate::rule_file::recorded;
+
 /// Bytes per second of every device and pod, in each direction.
 pub(crate) const BYTES: f64 = 1e8;
 /// The speed of every port, in bytes a second.
@@ -48,12 +50,34 @@ const PODS: [DemoPod; 4] = [
 pub(crate) fn series(labels: &[(&str, &str)]) -> Vec<(String, String)> {
     let mut all: Vec<_> =
         MetricsReference::read().metrics().iter().flat_map(|metric| of_metric(metric, labels)).collect();
+    all.extend(recorded().iter().map(|name| of_rule(name, labels)));
+    all.push((
+        format!("up{{{}}}", text(labels.iter().map(|(name, value)| pair(name, value)))),
+        "1x40".to_owned(),
+    ));
     all.sort();
     all.dedup();
     all
 }
 
 type DemoLabels = Vec<(String, String)>;
+
+/// A series that a recording rule makes: its level, before the first colon, names its labels.
+fn of_rule(record: &str, more: &[(&str, &str)]) -> (String, String) {
+    let level = record.split(':').next().unwrap();
+    let value = |label: &str| match label {
+        "cluster" => more.iter().find(|(name, _)| *name == "cluster").map(|(_, value)| pair(label, value)),
+        "node" => Some(pair(label, "n1")),
+        "device" | "pf_device" => Some(pair(label, "mlx5_0")),
+        _ => Some(pair(label, "1")),
+    };
+    let labels = ["cluster", "node", "pf_device", "device", "port", "kind", "pool", "board_id"].into_iter();
+    let labels = labels.filter(|label| {
+        let level = if *label == "device" { level.replace("pf_device", "") } else { level.to_owned() };
+        *label == "cluster" || level.contains(label)
+    });
+    (format!("{record}{{{}}}", text(labels.filter_map(value))), "0.5x40".to_owned())
+}
 
 fn of_metric(metric: &ReferenceMetric, more: &[(&str, &str)]) -> Vec<(String, String)> {
     let has = |label: &str| metric.labels.iter().any(|l| l == label);
@@ -67,8 +91,7 @@ fn of_metric(metric: &ReferenceMetric, more: &[(&str, &str)]) -> Vec<(String, St
     };
     let sample = |set: DemoLabels| {
         let all = more.iter().map(|(name, value)| pair(name, value)).chain(set.clone());
-        let text: Vec<String> = all.map(|(name, value)| format!("{name}=\"{value}\"")).collect();
-        (format!("{}{{{}}}", metric.name, text.join(",")), values(metric, &set))
+        (format!("{}{{{}}}", metric.name, text(all)), values(metric, &set))
     };
     sets.into_iter().map(sample).collect()
 }
@@ -107,6 +130,8 @@ fn possible(metric: &ReferenceMetric, label: &str) -> &'static [&'static str] {
         ("state", "rdma_pod_queue_pairs") => &["rts", "err"],
         ("state", _) => &["ACTIVE"],
         ("type", _) => &["rc"],
+        ("kind", "silkrail_check_passed" | "silkrail_check_timestamp_seconds") => &["bandwidth"],
+        ("severity", _) => &["error", "warning"],
         ("collector", _) => &["devices", "ports", "hw_counters"],
         ("reason", _) => &["timeout"],
         ("owner_namespace", _) => &["ai"],
@@ -191,6 +216,10 @@ impl DemoPod {
             pair("owner_name", name),
         ]
     }
+}
+
+fn text(labels: impl Iterator<Item = (String, String)>) -> String {
+    labels.map(|(name, value)| format!("{name}=\"{value}\"")).collect::<Vec<_>>().join(",")
 }
 
 fn pair(name: &str, value: &str) -> (String, String) {
