@@ -112,11 +112,4 @@ fn others(theirs: &mut Exposition, device: &DeviceSnapshot, port: usize, labels:
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_guid_is_printed_in_reversed_byte_order() {
-        assert_eq!(reversed(rdma::Guid(0x0011_2233_4455_6677)), "77:66:55:44:33:22:11:00");
-    }
-}
+mod tests;

@@ -14,6 +14,7 @@ mod queue_pairs;
 mod restart;
 mod series;
 mod shared;
+mod spiderpool_dashboards;
 mod table;
 mod threads;
 mod traffic;

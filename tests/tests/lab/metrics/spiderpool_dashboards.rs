@@ -1,0 +1,86 @@
+//! Spiderpool's dashboards with a real Prometheus that scrapes `silkraild --compat=spiderpool`: the rows of
+//! `conf/grafana/spiderpool.md`.
+
+use std::{
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use silkrail_tests::{
+    api_server::{OwnedObject, TestApiServer},
+    conf,
+    daemon::{self, Daemon},
+    machine::LabMachine,
+    prometheus::Prometheus,
+};
+
+use super::{exclusive::attach, shared::pci, table};
+
+const TRAIN: OwnedObject = OwnedObject {
+    api_version: "batch/v1",
+    kind: "Job",
+    plural: "jobs",
+    namespace: "train",
+    name: "llm",
+    owner: None,
+};
+
+/// How long the owner of the pod and the first scrapes may take.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Unicast and multicast of the function in the pod, relative to its speed: the vectors must match.
+const UTILISATION: &str = r#"(rdma_rx_vport_rdma_unicast_bytes_total{pod_name="llm-0"}
+    + rdma_rx_vport_rdma_multicast_bytes_total{pod_name="llm-0"})
+    / rdma_vport_speed_mbps_total{pod_name!=""}"#;
+
+/// Returns the text of each row and the query of each of its metrics.
+fn rows() -> Vec<(String, String)> {
+    let page = conf::text("grafana/spiderpool.md");
+    let quoted =
+        |cell: &str| -> Vec<String> { cell.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
+    let rows = page.lines().filter(|line| line.starts_with("| ") && line.contains("_total`"));
+    rows.flat_map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let of = match cells[1] {
+            "port" => r#"pod_name="",is_root="true""#,
+            "pod" => r#"pod_name!="""#,
+            other => panic!("series of {other}"),
+        };
+        let labels: Vec<String> = quoted(cells[2]).iter().map(|label| format!("{label}!=\"\"")).collect();
+        let labels = labels.join(",");
+        let query = |metric: String| {
+            (format!("{}: {metric} of a {}", cells[0], cells[1]), format!("{metric}{{{of},{labels}}}"))
+        };
+        quoted(cells[3]).into_iter().map(query).collect::<Vec<_>>()
+    })
+    .collect()
+}
+
+#[test]
+fn each_row_of_spiderpools_dashboards_has_data() {
+    let machine = LabMachine::exclusive();
+    let train = attach(&machine, 0, "llm-0");
+    let api = TestApiServer::of("lab", &[(&train.pod, &TRAIN)]);
+    let pf = pci("eth0");
+    let counted = table::rows(1_000_000);
+    let _values = (table::set(&machine, &train.pci, &counted), table::set(&machine, &pf, &counted));
+    let _class = machine.simulate(&pf, "traffic_class", "106");
+    let mut command = Command::new(daemon::executable());
+    command
+        .arg("--state-dir")
+        .arg(machine.node.state_dir())
+        .args(["--kubernetes=auto", "--compat=spiderpool"]);
+    let daemon = Daemon::spawn(command.env("KUBECONFIG", api.kubeconfig()));
+    let prometheus = Prometheus::scraping(daemon.address());
+    let mut waiting = rows();
+    let total = waiting.len();
+    assert!(total > 100, "{total}");
+    let deadline = Instant::now() + TIMEOUT;
+    while !waiting.is_empty() && Instant::now() < deadline {
+        thread::sleep(Duration::from_secs(1));
+        waiting.retain(|(_, query)| prometheus.query(query).is_empty());
+    }
+    assert!(waiting.is_empty(), "{} of {total} have no data: {waiting:#?}", waiting.len());
+    assert_eq!(prometheus.query(UTILISATION).len(), 1);
+}
