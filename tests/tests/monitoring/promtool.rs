@@ -37,3 +37,16 @@ pub(crate) fn evaluate(series: &[(String, String)], expected: &[RuleTest]) {
     fs::write(directory.path().join("test.yml"), test.to_string()).unwrap();
     run(&["test", "rules", "test.yml"], directory.path());
 }
+
+/// Evaluates all rules over series with one value per minute; fails if one cannot be evaluated.
+pub(crate) fn evaluate_rules(series: &[(String, String)], rules: &Path) {
+    let directory = tempfile::tempdir().unwrap();
+    fs::copy(rules, directory.path().join("rules.yml")).unwrap();
+    let test = json!({"rule_files": ["rules.yml"], "evaluation_interval": "1m", "tests": [{
+        "interval": "1m",
+        "input_series": series.iter().map(|(series, values)| json!({"series": series, "values": values})).collect::<Value>(),
+        "promql_expr_test": [{"expr": "vector(1)", "eval_time": "30m", "exp_samples": [{"labels": "{}", "value": 1}]}],
+    }]});
+    fs::write(directory.path().join("test.yml"), test.to_string()).unwrap();
+    run(&["test", "rules", "test.yml"], directory.path());
+}

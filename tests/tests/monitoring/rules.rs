@@ -6,6 +6,7 @@ use serde_json::Value;
 use silkrail_tests::{conf, reference::MetricsReference};
 
 use crate::{
+    demo,
     expression::{lists, selectors},
     promtool,
     rule_file::{TEST_FILES, alert_names, alerts, name, recorded, rules, tests_of},
@@ -51,6 +52,16 @@ fn every_alert_fires_and_clears_in_a_unit_test() {
         };
         assert!(tests.iter().any(|test| both(&test)), "{} is not tested", name(&alert));
     }
+}
+
+/// Two instances of silkraild have the same devices for some minutes: a match of vectors must not be ambiguous.
+#[test]
+fn every_rule_can_be_evaluated_while_silkraild_is_replaced() {
+    let of = |instance| demo::series(&[("job", "silkraild"), ("instance", instance), ("cluster", "c1")]);
+    let mut series = [of("old"), of("new")].concat();
+    let recorded = recorded();
+    series.retain(|(series, _)| !recorded.contains(series.split('{').next().unwrap()));
+    promtool::evaluate_rules(&series, &conf::path("prometheus/rules.yml"));
 }
 
 #[test]

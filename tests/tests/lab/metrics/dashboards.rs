@@ -61,7 +61,8 @@ const INTERVAL: &str = "10s";
 const PANEL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Titles of panels that show 0 without a fault. All other panels show more than 0.
-const ZERO_PANELS: [&str; 10] = [
+const ZERO_PANELS: [&str; 11] = [
+    "Pause storms",
     "Targets that cannot be scraped",
     "Devices unseen",
     "Interruptions of links",
