@@ -98,7 +98,7 @@ fn devices_of_pods_and_processes_that_others_attached_are_in_the_metrics() {
     wait_until("the rules are evaluated", || {
         prometheus.get("rules", &[]).to_string().contains("\"health\":\"ok\"")
     });
-    // While the daemon did not run, this one was pending: it would fire after five minutes.
+    // While the daemon did not run, this one was pending: it would fire after fifteen minutes.
     let alerts = prometheus.query("ALERTS{alertname!=\"RDMAExporterDown\"}");
     assert!(alerts.is_empty(), "{alerts:?}");
     wait_until("no alert is pending", || prometheus.query("ALERTS").is_empty());
