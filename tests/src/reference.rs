@@ -5,15 +5,12 @@ use std::{collections::HashMap, fs, path::Path};
 /// The placeholder for the name of a hardware counter in the name of a pod's metric.
 const PLACEHOLDER: &str = "<counter>";
 
-/// Labels of every series of a device in a pod's network namespace, which the page does not list for each metric.
-const POD_LABELS: [&str; 2] = ["pod_namespace", "pod_name"];
-
 /// A row of the reference.
 #[derive(Debug, Clone)]
 pub struct ReferenceMetric {
     /// Name in the exposition.
     pub name: String,
-    /// `counter` or `gauge`.
+    /// `counter`, `gauge` or `histogram`.
     pub kind: String,
     /// The names of its labels.
     pub labels: Vec<String>,
@@ -38,7 +35,19 @@ impl ReferenceMetric {
 
     /// Returns whether a series of the metric may have this label.
     pub fn has(&self, label: &str) -> bool {
-        POD_LABELS.contains(&label) || self.labels.iter().any(|known| known == label)
+        self.labels.iter().any(|known| known == label)
+    }
+
+    /// Returns the counters that a histogram consists of.
+    fn series_of_histogram(&self) -> [Self; 3] {
+        let counter = |suffix: &str| Self {
+            name: format!("{}{suffix}", self.name),
+            kind: "counter".to_owned(),
+            ..self.clone()
+        };
+        let mut bucket = counter("_bucket");
+        bucket.labels.push("le".to_owned());
+        [bucket, counter("_sum"), counter("_count")]
     }
 
     /// Returns whether the metric is a hardware counter, which pods have as well.
@@ -72,7 +81,7 @@ impl MetricsReference {
         &self.rows
     }
 
-    /// Returns every metric, with one element for each hardware counter of pods.
+    /// Returns every metric, with one element for each hardware counter of pods and each series of a histogram.
     pub fn metrics(&self) -> Vec<ReferenceMetric> {
         let (patterns, mut metrics): (Vec<_>, Vec<_>) =
             self.rows.iter().cloned().partition(|row| row.name.contains(PLACEHOLDER));
@@ -88,6 +97,9 @@ impl MetricsReference {
             let of_pods = of_pods.filter(|one| self.rows.iter().all(|row| row.name != one.name));
             metrics.extend(of_pods.collect::<Vec<_>>());
         }
+        let (histograms, mut metrics): (Vec<_>, Vec<_>) =
+            metrics.into_iter().partition(|metric| metric.kind == "histogram");
+        metrics.extend(histograms.iter().flat_map(ReferenceMetric::series_of_histogram));
         metrics
     }
 

@@ -262,7 +262,9 @@ mod tests {
             echo 'no device' >&2; exit 1\n";
         let newer = older.replace("*bind_*", "never");
         for (script, binds) in [(older, vec![true, false]), (newer.as_str(), vec![true])] {
-            let failure = with_end(dir.path(), script, |end| end.serve(FIRST_PORT, Some(at)).map(drop));
+            // Other tests listen on the usual ports.
+            let first = FIRST_PORT + 1000;
+            let failure = with_end(dir.path(), script, |end| end.serve(first, Some(at)).map(drop));
             assert!(failure.unwrap_err().to_string().contains("no device"));
             let started = fs::read_to_string(dir.path().join("started")).unwrap();
             let bound: Vec<bool> =

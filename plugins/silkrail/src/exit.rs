@@ -182,6 +182,7 @@ impl CommandError {
             Self::Mode(error) | Self::Apply(ApplyError::Mode(error)) => mode(error),
             Self::NodeFile { .. } | Self::NoPf { .. } | Self::Profile { .. } => CommandExit::Wrong,
             Self::Network { .. } | Self::NothingToRender | Self::WatchJson => CommandExit::Wrong,
+            Self::NoOtherNode | Self::ProbeRate { .. } => CommandExit::Wrong,
             Self::ResourceFile(device_plugin::ResourceFileError::Invalid { .. }) => CommandExit::Wrong,
             Self::Apply(ApplyError::NodeFile(_)) | Self::Recover(RecoverError::NoFunction(_)) => {
                 CommandExit::Wrong
@@ -220,8 +221,6 @@ impl CommandError {
             | Self::Incomparable(_)
             | Self::NodeTwice(_)
             | Self::HostsFile { .. }
-            | Self::NoOtherNode
-            | Self::ProbeRate { .. }
             | Self::NothingToTest
             | Self::Attribute(_)
             | Self::Loopback(..)

@@ -181,7 +181,8 @@ fn every_panel_filters_by_job_and_cluster() {
 
 /// Recording rules aggregate the job away, and that of tests between nodes is node_exporter's.
 fn has_job(metric: &str) -> bool {
-    !metric.starts_with("silkrail_check_") && !recorded().contains(metric)
+    let is_of_check = ["silkrail_check_", "silkrail_probe"].iter().any(|prefix| metric.starts_with(prefix));
+    !is_of_check && !recorded().contains(metric)
 }
 
 #[test]

@@ -130,6 +130,7 @@ fn possible(metric: &ReferenceMetric, label: &str) -> &'static [&'static str] {
         ("state", "rdma_pod_queue_pairs") => &["rts", "err"],
         ("state", _) => &["ACTIVE"],
         ("type", _) => &["rc"],
+        ("le", _) => &["0.00001", "+Inf"],
         ("kind", "silkrail_check_passed" | "silkrail_check_timestamp_seconds") => &["bandwidth"],
         ("severity", _) => &["error", "warning"],
         ("collector", _) => &["devices", "ports", "hw_counters"],

@@ -78,7 +78,7 @@ impl PerftestArgs<'_> {
                     list.push(format!("--{REPORT}"));
                     list.push("--out_json_file=/dev/stdout".into());
                 }
-                list.extend(self.samples.then(|| "-H".to_owned()));
+                list.extend(self.samples.then(|| "-U".to_owned()));
                 list.push(address.to_string());
             }
         }

@@ -137,7 +137,7 @@ fn summary(mut round_trips: Vec<f64>) -> Result<(f64, f64), String> {
     round_trips.sort_by(f64::total_cmp);
     let median = round_trips.get(round_trips.len() / 2).copied();
     let result = median.zip(round_trips.last().copied());
-    result.ok_or_else(|| "perftest printed no time of a message: expected those of -H".into())
+    result.ok_or_else(|| "perftest printed no time of a message: expected those of -U".into())
 }
 
 fn reason(error: &Error) -> FailureReason {

@@ -152,7 +152,9 @@ fn exported(scrapes: &[Scrape]) -> MetricLabels<'_> {
 
 fn expected(metrics: &[ReferenceMetric]) -> MetricLabels<'_> {
     // `silkrail check` writes its own metrics.
-    let of_silkraild = metrics.iter().filter(|metric| !metric.name.starts_with("silkrail_check_"));
+    let of_silkraild = metrics.iter().filter(|metric| {
+        !["silkrail_check_", "silkrail_probe"].iter().any(|prefix| metric.name.starts_with(prefix))
+    });
     let shown = of_silkraild.filter(|metric| !NOT_SIMULATED.contains(&metric.name.as_str()));
     let labels =
         shown.flat_map(|metric| metric.labels.iter().map(|label| (metric.name.as_str(), label.as_str())));
