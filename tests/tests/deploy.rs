@@ -2,7 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use serde_json::{Value, json};
 use silkrail_tests::{cli, conf};
@@ -63,6 +69,7 @@ fn the_files_that_a_kustomization_names_exist() {
         ("silkraild-token-review", "Component", "v1alpha1"),
         ("silkrail-doctor", "Component", "v1alpha1"),
         ("silkrail-gc", "Component", "v1alpha1"),
+        ("silkrail-check", "Component", "v1alpha1"),
         ("silkraild-device-plugin", "Component", "v1alpha1"),
     ];
     for (name, kind, version) in kinds {
@@ -280,6 +287,100 @@ fn gc_cannot_use_the_api_and_belongs_to_the_namespace_of_the_daemon() {
         daemon_set["spec"]["template"]["metadata"]["labels"]
     );
     assert_ne!(daemon_set["spec"]["selector"], daemon["spec"]["selector"]);
+}
+
+/// The pod of the agents, and that of the test pods with an agent.
+fn check_pods() -> [Value; 2] {
+    let pod = |file| conf::object(file, "DaemonSet")["spec"]["template"]["spec"].clone();
+    [pod("silkrail-check/daemonset.yaml"), pod("pods/rdma-check.yaml")]
+}
+
+#[test]
+fn the_agents_of_check_have_one_capability_and_cannot_use_the_api() {
+    let kinds: Vec<_> =
+        conf::yaml("silkrail-check/daemonset.yaml").iter().map(|it| it["kind"].clone()).collect();
+    assert_eq!(kinds, ["ServiceAccount", "DaemonSet"], "no role is bound");
+    let [agents, _] = check_pods();
+    assert_eq!((&agents["hostNetwork"], &agents["hostPID"]), (&json!(true), &Value::Null));
+    assert!(array(&agents["tolerations"]).contains(&json!({"operator": "Exists"})));
+    let security = &agents["containers"][0]["securityContext"];
+    assert_eq!((&security["privileged"], &security["readOnlyRootFilesystem"]), (&json!(false), &json!(true)));
+    for pod in check_pods() {
+        let container = &pod["containers"][0];
+        let security = &container["securityContext"];
+        assert_eq!(pod["automountServiceAccountToken"], false);
+        assert_eq!(security["capabilities"], json!({"drop": ["ALL"], "add": ["IPC_LOCK"]}));
+        assert_eq!(security["allowPrivilegeEscalation"], false);
+        let devices = container["resources"]["limits"].as_object().unwrap().keys();
+        assert_eq!(
+            devices.filter(|name| name.contains('/')).count(),
+            1,
+            "uverbs devices come from a device plugin"
+        );
+        let writable = array(&container["volumeMounts"]).iter().filter(|mount| mount["readOnly"] != true);
+        assert!(writable.clone().all(|mount| mount["mountPath"] == "/var/lib/silkrail/check"), "{container}");
+    }
+}
+
+/// Runs the agent of a pod with its arguments, an address of the loopback interface and this token file. Returns its first line.
+fn first_line_of_agent(pod: &Value, token: &Path) -> String {
+    let arguments = array(&pod["containers"][0]["args"]).iter().map(|arg| {
+        let arg = arg.as_str().unwrap();
+        match arg.split_once('=') {
+            Some(("--token-file", _)) => format!("--token-file={}", token.display()),
+            Some(("--listen", address)) => {
+                assert!(address == "$(HOST_IP):18514" || address == "$(POD_IP):18514", "{address}");
+                "--listen=127.0.0.1:0".to_owned()
+            }
+            _ => arg.to_owned(),
+        }
+    });
+    let mut command = Command::new(cli::executable());
+    let mut agent = command.args(arguments).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(agent.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    line
+}
+
+#[test]
+fn the_agents_of_check_read_the_token_as_the_kubelet_mounts_it() {
+    let dir = tempfile::tempdir().unwrap();
+    // The kubelet's directory of a Secret: the key is a link to a directory that is replaced with the Secret.
+    let data = dir.path().join("..2026");
+    fs::create_dir(&data).unwrap();
+    fs::write(data.join("token"), "0123456789abcdef0123456789abcdef").unwrap();
+    symlink("..2026", dir.path().join("..data")).unwrap();
+    symlink("..data/token", dir.path().join("token")).unwrap();
+    for pod in check_pods() {
+        let volume = array(&pod["volumes"]).iter().find(|volume| volume["name"] == "token").unwrap();
+        let mode = u32::try_from(volume["secret"]["defaultMode"].as_u64().unwrap()).unwrap();
+        assert_eq!(mode, 0o400);
+        fs::set_permissions(data.join("token"), fs::Permissions::from_mode(mode)).unwrap();
+        let mounts = array(&pod["containers"][0]["volumeMounts"]);
+        let mount = mounts.iter().find(|mount| mount["name"] == "token").unwrap();
+        let key = mount["subPath"].as_str().expect("without subPath the agent would refuse a link");
+        let arguments = array(&pod["containers"][0]["args"]);
+        assert!(arguments.contains(&json!(format!("--token-file={}", mount["mountPath"].as_str().unwrap()))));
+        // A subPath is a bind mount of the target of the link.
+        let line = first_line_of_agent(&pod, &data.join(key));
+        assert!(line.contains("listening on 127.0.0.1"), "{line}");
+        let link = first_line_of_agent(&pod, &dir.path().join(key));
+        assert!(link.contains("token file"), "{link}");
+    }
+}
+
+#[test]
+fn the_image_of_check_has_the_command_line_and_perftest_and_is_the_one_of_the_manifests() {
+    let text = conf::text("deploy/Containerfile.check");
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(lines[..4], ["FROM scratch", "COPY bin/silkrail /", "COPY perftest/ /", "ENV PATH=/usr/bin"]);
+    assert_eq!(lines[4], r#"ENTRYPOINT ["/silkrail"]"#);
+    for pod in check_pods() {
+        assert_eq!(pod["containers"][0]["image"], "registry.example.com/silkrail-check:latest");
+        assert_eq!(pod["containers"][0]["command"], Value::Null, "the entry point is the command line");
+    }
 }
 
 /// Builds the file tree of the Containerfile, and runs its entry point with the arguments of the manifests.

@@ -19,7 +19,7 @@ use crate::Error;
 pub struct CheckToken(Vec<u8>);
 
 /// The HKDF info string. The derived key discloses neither the token nor the key of another protocol version.
-const LABEL: &[u8] = b"silkrail check 2 psk";
+const LABEL: &[u8] = b"silkrail check 3 psk";
 
 /// Minimum length. Shorter tokens could be guessed from a recorded handshake.
 const MIN_TOKEN_BYTES: usize = 16;
