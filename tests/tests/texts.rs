@@ -208,3 +208,25 @@ fn the_correct_command_is_suggested_for_a_mistyped_one() {
         assert_output(&ran, &["tip: ", "similar", &format!("'{correct}'")]);
     }
 }
+
+#[test]
+fn a_job_of_a_collective_test_has_rdma_devices_or_is_refused() {
+    let job = "check nccl --workers 2 --image registry/nccl-tests:v2.13";
+    let refused = cli::silkrail(&format!("{job} --kind mpijob")).ended(2);
+    assert_output(&refused, &["--rdma-resource"]);
+    for (kind, objects) in [("mpijob", 1), ("volcano", 1), ("pods", 4)] {
+        let devices = "--rdma-resource spidernet.io/mellanoxrdma=2 --network kube-system/rail0";
+        let printed =
+            cli::silkrail(&format!("{job} --kind {kind} {devices} -- --mca btl_tcp_if_include eth0"))
+                .ended(0);
+        assert_eq!(yaml::documents(&printed.stdout).unwrap().len(), objects, "{printed:?}");
+        let networks = "k8s.v1.cni.cncf.io/networks: kube-system/rail0";
+        for part in
+            ["spidernet.io/mellanoxrdma: 2", networks, "medium: Memory", "IPC_LOCK", "btl_tcp_if_include"]
+        {
+            assert!(printed.stdout.contains(part), "{part}: {}", printed.stdout);
+        }
+    }
+    let refused = cli::silkrail("check nccl --hosts a,b -- $(reboot)").ended(2);
+    assert_output(&refused, &["shell metacharacters"]);
+}

@@ -124,6 +124,16 @@ text!(
     "NAME=VALUE without spaces, quotes or other shell metacharacters"
 );
 
+text!(
+    /// An option of `mpirun`, or the value of one.
+    MpirunOption,
+    |text| {
+        let allowed = |c: char| c.is_ascii_graphic() && !"\"'\\$`;&|<>(){}*?!#~".contains(c);
+        !text.is_empty() && text.len() < 256 && text.chars().all(allowed)
+    },
+    "an option without spaces, quotes or other shell metacharacters"
+);
+
 /// Maximum message size: 1 TiB.
 const MAX_MESSAGE_SIZE: u64 = 1 << 40;
 
@@ -146,6 +156,8 @@ pub struct CollectivePlan {
     pub directory: Option<Image>,
     /// Environment variables for the processes.
     pub environment: Vec<Variable>,
+    /// Further options of `mpirun`.
+    pub mpirun_options: Vec<MpirunOption>,
 }
 
 impl CollectivePlan {
@@ -174,8 +186,14 @@ impl CollectivePlan {
             }
         };
         words.extend(self.variables());
+        words.extend(self.mpirun_options.iter().map(ToString::to_string));
         words.extend(self.program());
         words
+    }
+
+    /// Whether the environment has a variable of this name.
+    pub(super) fn has_variable(&self, name: &str) -> bool {
+        self.environment.iter().any(|variable| variable.as_str().split('=').next() == Some(name))
     }
 
     /// Returns the `mpirun` command as a shell command line. No argument has shell metacharacters; an empty one is quoted.
@@ -251,6 +269,7 @@ pub(super) mod tests {
             last: size("8G").unwrap(),
             directory: Some("/opt/nccl-tests/build/".parse().unwrap()),
             environment: vec!["NCCL_IB_GID_INDEX=3".parse().unwrap(), "NCCL_IB_HCA=^mlx5_8".parse().unwrap()],
+            mpirun_options: Vec::new(),
         }
     }
 

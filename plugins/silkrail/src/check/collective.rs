@@ -10,8 +10,8 @@ use std::{
 use check::{
     Seconds,
     collective::{
-        BandwidthCurve, Collective, CollectiveLibrary, CollectivePlan, Host, Image, Variable, manifest,
-        parse, run, size,
+        BandwidthCurve, Collective, CollectiveLibrary, CollectivePlan, Host, Image, JobKind, JobOptions,
+        MpirunOption, NetworkName, ResourceAmount, Variable, manifest, parse, run, size,
     },
 };
 use serde::Serialize;
@@ -24,8 +24,11 @@ use crate::{
 
 /// Plan or run a test of NCCL (nccl-tests), or parse its output
 ///
-/// Without --run the command prints the mpirun command line, with --mpijob a manifest for the MPI Operator, and runs
-/// nothing. With --parse it reads the output of a test, or the report of its option -J.
+/// Without --run the command prints the mpirun command line, with --kind the manifest of a job in a cluster, and runs nothing.
+/// With --parse it reads the output of a test, or the report of its option -J.
+///
+/// Each worker of a job sets the variables of /run/silkrail/pod/nccl.conf that --env does not set: silkraild's device plugin
+/// writes this file to each container, with the devices that it got. NCCL_NET=IB makes the test fail instead of measuring TCP.
 #[derive(Debug, clap::Args)]
 #[command(after_help = NCCL_EXAMPLES)]
 pub(crate) struct Nccl {
@@ -35,8 +38,8 @@ pub(crate) struct Nccl {
 
 /// Plan or run a test of HCCL (hccl_test), or parse its output
 ///
-/// Without --run the command prints the mpirun command line, with --mpijob a manifest for the MPI Operator, and runs
-/// nothing. With --parse it reads the output of a test.
+/// Without --run the command prints the mpirun command line, with --kind the manifest of a job in a cluster, and runs nothing.
+/// With --parse it reads the output of a test.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HCCL_EXAMPLES)]
 pub(crate) struct Hccl {
@@ -47,7 +50,7 @@ pub(crate) struct Hccl {
 #[derive(Debug, clap::Args)]
 struct CollectiveArgs {
     /// The nodes, separated by commas
-    #[arg(long, value_delimiter = ',', required_unless_present = "parse", value_name = "HOST,...")]
+    #[arg(long, value_delimiter = ',', required_unless_present_any = ["parse", "workers"], value_name = "HOST,...")]
     hosts: Vec<Host>,
     /// Processes per node: one for each GPU or NPU
     #[arg(long, default_value = "8", value_parser = clap::value_parser!(u16).range(1..=64), value_name = "N")]
@@ -67,14 +70,13 @@ struct CollectiveArgs {
     /// An environment variable for the processes, like NCCL_IB_GID_INDEX=3; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<Variable>,
-    /// Print the manifest of an MPIJob with this container image
-    #[arg(long, value_name = "IMAGE", conflicts_with = "run")]
-    mpijob: Option<Image>,
+    #[command(flatten)]
+    job: JobArgs,
     /// Run the test with the mpirun of this machine
-    #[arg(long)]
+    #[arg(long, conflicts_with = "kind")]
     run: bool,
     /// Parse the output of a test; - for standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "mpijob", "hosts"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "kind", "hosts"])]
     parse: Option<PathBuf>,
     /// Timeout of the test, in seconds
     #[arg(long, default_value = "1800", value_parser = measure::seconds, value_name = "SECONDS")]
@@ -85,13 +87,69 @@ struct CollectiveArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Further options of mpirun
+    #[arg(last = true, value_name = "MPIRUN-OPTION")]
+    mpirun: Vec<MpirunOption>,
+}
+
+/// The job in a cluster.
+#[derive(Debug, clap::Args)]
+struct JobArgs {
+    /// Print the manifest of a job: mpijob (MPI Operator), volcano, or pods (without an operator)
+    #[arg(long, value_name = "KIND", requires_all = ["image", "rdma_resource"])]
+    kind: Option<JobKind>,
+    /// The image of the job: the test programs, MPI, and an SSH server and client
+    #[arg(long, value_name = "IMAGE", requires = "kind")]
+    image: Option<Image>,
+    /// The number of workers of the job, instead of --hosts: the scheduler selects the nodes
+    #[arg(long, value_name = "N", requires = "kind", conflicts_with = "hosts", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    workers: Option<u16>,
+    /// The RDMA devices of each worker, like spidernet.io/mellanoxrdma=8; repeatable
+    #[arg(long, value_delimiter = ',', value_name = "RESOURCE[=N],...", requires = "kind")]
+    rdma_resource: Vec<ResourceAmount>,
+    /// The networks of each worker, one for each rail; default: only the cluster's
+    #[arg(long, value_delimiter = ',', value_name = "[NAMESPACE/]NAME,...", requires = "kind")]
+    network: Vec<NetworkName>,
+    /// The resource of a GPU or NPU, of which a worker has --per-node; default: nvidia.com/gpu, huawei.com/Ascend910
+    #[arg(long, value_name = "RESOURCE", requires = "kind")]
+    gpu_resource: Option<ResourceAmount>,
+    /// The size of /dev/shm of each worker, in GiB
+    #[arg(long, default_value = "32", value_name = "GIB", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    shm: u16,
+    /// The name of the job
+    #[arg(long, default_value = "silkrail-check", value_name = "NAME")]
+    name: Host,
+    /// The namespace of the job; default: that of kubectl
+    #[arg(long, value_name = "NAMESPACE", requires = "kind")]
+    namespace: Option<Host>,
+}
+
+impl JobArgs {
+    /// Returns the options of the job, if a manifest is requested.
+    fn options(&self) -> Option<JobOptions> {
+        Some(JobOptions {
+            kind: self.kind?,
+            image: self.image.clone()?,
+            name: self.name.clone(),
+            namespace: self.namespace.clone(),
+            networks: self.network.clone(),
+            rdma: self.rdma_resource.clone(),
+            accelerator: self.gpu_resource.clone(),
+            shared_memory_gib: self.shm,
+        })
+    }
 }
 
 const NCCL_EXAMPLES: &str = "\
 Examples:
   silkrail check nccl --hosts 10.1.30.41,10.1.30.42 --env NCCL_IB_GID_INDEX=3 --programs /opt/nccl-tests/build
-  silkrail check nccl --hosts w0,w1 --mpijob registry/nccl-tests:v2.13 | kubectl create -f -
+  silkrail check nccl --kind mpijob --workers 2 --image registry/nccl-tests:v2.13 --rdma-resource spidernet.io/mellanoxrdma=2 \\
+    --network kube-system/rail0,kube-system/rail1 -- --mca btl_tcp_if_include eth0 | kubectl create -f -
+  kubectl logs -l training.kubeflow.org/job-role=launcher | silkrail check nccl --parse - --min-gbs 180
   silkrail check nccl --parse log.txt --min-gbs 180
+
+Jobs of the kind pods need a Secret with an SSH key pair:
+  ssh-keygen -q -t ed25519 -N '' -f key; kubectl create secret generic silkrail-check-ssh --from-file=key --from-file=key.pub
 
 Exit status:
   0   done
@@ -147,10 +205,8 @@ impl CollectiveArgs {
             return self.judged(&parse(library, self.op, &text(file)?)?, out);
         }
         let plan = self.plan(library);
-        if let Some(image) = &self.mpijob {
-            let name: Host =
-                "silkrail-check".parse().map_err(|e: check::InvalidTestSpec| io::Error::other(e))?;
-            write!(out, "{}", manifest(&plan, image, &name))?;
+        if let Some(options) = self.job.options() {
+            write!(out, "{}", manifest(&plan, &options))?;
             return Ok(CommandExit::Done);
         }
         if !self.run {
@@ -166,12 +222,17 @@ impl CollectiveArgs {
         CollectivePlan {
             library,
             collective: self.op,
-            hosts: self.hosts.clone(),
+            // The scheduler selects the nodes of a job: only their number matters.
+            hosts: self
+                .job
+                .workers
+                .map_or_else(|| self.hosts.clone(), |workers| vec![self.job.name.clone(); workers.into()]),
             per_node: self.per_node,
             first: self.first.min(self.last),
             last: self.last,
             directory: self.programs.clone(),
             environment: self.env.clone(),
+            mpirun_options: self.mpirun.clone(),
         }
     }
 
