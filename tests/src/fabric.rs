@@ -116,6 +116,12 @@ impl SimulatedFabric {
         agent.wait().unwrap();
     }
 
+    /// Stops the agent of a node: its kernel accepts connections, and nothing is sent.
+    pub fn stop_agent(&self, node: usize) {
+        let pid = self.nodes[node - 1].agent.id().to_string();
+        self.node.run("kill", &["-STOP", &pid]);
+    }
+
     /// Returns the log of a node's agent.
     pub fn log(&self, node: usize) -> String {
         fs::read_to_string(self.dir.join(name(node)).join("log")).unwrap()

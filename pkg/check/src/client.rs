@@ -215,7 +215,7 @@ impl<'a> Client<'a> {
         let _reserved = reserved;
         let local_end = LocalEnd::new(self.node, program, &request.test, &selected)?;
         if let Some(start) = start {
-            start.wait();
+            start.wait(&self.node.interrupt)?;
         }
         let output = local_end.run(peer, tcp_port, samples)?;
         self.wire.send(&AgentRequest::Finished)?;

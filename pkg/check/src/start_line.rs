@@ -2,11 +2,16 @@
 
 use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
+
+use crate::{Error, Interrupt};
 
 /// How long the first test waits for the last one.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Interval at which a wait checks for an interrupt.
+const INTERRUPT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A barrier that a test can leave, because it has failed or ended.
 #[derive(Debug)]
@@ -53,17 +58,25 @@ impl StartLine {
 
 impl StartPlace<'_> {
     /// Waits until all tests that are left wait, or for a limited time.
-    pub fn wait(&self) {
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`].
+    pub fn wait(&self, interrupt: &Interrupt) -> Result<(), Error> {
+        let deadline = Instant::now() + START_TIMEOUT;
         let mut state = self.0.lock();
         state.waiting += 1;
         let start = state.starts;
         self.0.start_if_complete(&mut state);
-        let is_waiting = |state: &mut LineState| state.starts == start;
-        let waited = self.0.changed.wait_timeout_while(state, START_TIMEOUT, is_waiting);
-        let (mut state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        if timeout.timed_out() && state.starts == start {
-            state.waiting -= 1;
+        while state.starts == start {
+            let interrupted = interrupt.check();
+            if interrupted.is_err() || Instant::now() >= deadline {
+                state.waiting -= 1;
+                return interrupted;
+            }
+            let waited = self.0.changed.wait_timeout(state, INTERRUPT_POLL_INTERVAL);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+        Ok(())
     }
 }
 
@@ -94,7 +107,7 @@ mod tests {
                     for _ in 0..2 {
                         thread::sleep(Duration::from_millis(20 * number));
                         ready.fetch_add(1, Ordering::SeqCst);
-                        place.wait();
+                        place.wait(&Interrupt::never()).unwrap();
                         assert!(ready.load(Ordering::SeqCst) >= 3);
                     }
                 });
@@ -106,5 +119,14 @@ mod tests {
             });
         });
         assert_eq!(ready.load(Ordering::SeqCst), 6);
+    }
+
+    #[test]
+    fn an_interrupt_ends_the_wait() {
+        let (line, interrupt) = (StartLine::new(2), Interrupt::never());
+        let (waiting, _other) = (line.place(), line.place());
+        interrupt.request();
+        assert!(matches!(waiting.wait(&interrupt), Err(Error::Interrupted)));
+        assert_eq!(line.lock().waiting, 0);
     }
 }

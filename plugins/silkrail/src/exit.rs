@@ -132,6 +132,8 @@ pub(crate) enum CommandError {
          the reasons are above"
     )]
     NothingToTest,
+    #[error("{0} rails: at most {max} can be tested at the same time; select some with --rail DEVICE,...", max = ::check::protocol::MAX_RAILS)]
+    TooManyRails(usize),
     /// The parent process adds the path of the attribute.
     #[error("the kernel returned an error: {0}")]
     Attribute(#[source] io::Error),
@@ -222,6 +224,7 @@ impl CommandError {
             | Self::NodeTwice(_)
             | Self::HostsFile { .. }
             | Self::NothingToTest
+            | Self::TooManyRails(_)
             | Self::Attribute(_)
             | Self::Loopback(..)
             | Self::Addresses(_)

@@ -24,8 +24,8 @@ fn a_mesh_reports_failed_pairs_and_keeps_the_results_of_the_others() {
     let before = stored_results();
     let options = "--duration 1 --qps 1 --min-gbps 0.001";
     let complete = check(&format!("mesh {HERE} {THERE} {options} --no-store")).ended(0);
-    assert!(complete.stderr.contains("2 nodes, 1 rounds (all pairs), 1 tests of 1 s"), "{complete:?}");
-    assert!(complete.stderr.contains("round 1/1: 1 tests; 0 s left"), "{complete:?}");
+    assert!(complete.stderr.contains("2 nodes, 1 round (all pairs), 1 test of 1 s"), "{complete:?}");
+    assert!(complete.stderr.contains("round 1/1: 1 test; 0 s left"), "{complete:?}");
     assert_eq!(stored_results(), before);
     let partial = check(&format!("mesh {HERE} {THERE} {UNREACHABLE} {options} --json")).ended(1);
     let mesh = partial.json();

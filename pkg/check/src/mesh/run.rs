@@ -221,3 +221,133 @@ fn without_traffic_counters(mut record: TestResult) -> TestResult {
 fn is_silent(error: &Error) -> bool {
     matches!(error, Error::TimedOut { .. } | Error::Connect { .. } | Error::Closed { .. })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+        process::Command,
+        sync::Arc,
+    };
+
+    use super::*;
+    use crate::{
+        Interrupt, RdmaOperation, TestKind, TestSpec,
+        mesh::{DEFAULT_TEST_SLACK, SlowPort, survey},
+        node_port::NodePort,
+        perftest::Launcher,
+        protocol::{AgentReply, AgentRequest, MessageStream, handshake::accept_handshake},
+        test_result::tests::record,
+    };
+
+    const RAILS: usize = 8;
+
+    /// The node whose port on rail 3 is slow.
+    const SLOW: usize = 777;
+
+    /// The address of a node: all are of the loopback interface, and have one listener.
+    fn address(node: usize) -> Ipv4Addr {
+        let [_, _, high, low] = u32::try_from(node).unwrap().to_be_bytes();
+        Ipv4Addr::new(127, 1, high, low)
+    }
+
+    fn number(address: IpAddr) -> usize {
+        let IpAddr::V4(v4) = address else { panic!("{address}") };
+        let [_, _, high, low] = v4.octets();
+        usize::from(high) << 8 | usize::from(low)
+    }
+
+    fn ports() -> Vec<NodePort> {
+        let port = |rail: usize| NodePort {
+            device: format!("mlx5_{rail}").parse().unwrap(),
+            port: 1u64.try_into().unwrap(),
+            infiniband: false,
+            link: None,
+            address: None,
+            networks: vec![format!("10.{rail}.0.0/16").as_str().into()],
+            speed_mbps: Some(100_000),
+            pci: None,
+            numa_node: None,
+            unusable: None,
+        };
+        (0..RAILS).map(port).collect()
+    }
+
+    /// A played agent: the protocol is real, and the results are invented.
+    fn play_agent(stream: TcpStream) {
+        let mut wire = MessageStream::new(stream).unwrap();
+        let node = number(wire.local().unwrap());
+        let never = Interrupt::never();
+        accept_handshake(&mut wire, None, &never, |_| Ok(())).unwrap();
+        while let Ok(request) = wire.receive(Duration::from_secs(60), &never) {
+            match request {
+                AgentRequest::Ports => {
+                    wire.send(&AgentReply::Ports { node: "node".into(), ports: ports() }).unwrap();
+                }
+                AgentRequest::Run(run) => {
+                    let has_slow = [node, number(run.against.ip())].contains(&SLOW);
+                    for (rail, ends) in run.rails.iter().enumerate() {
+                        assert_eq!(ends.wanted, ends.peer_wanted);
+                        let device = ends.wanted.device.as_ref().unwrap().as_str();
+                        let gbps = if has_slow && device == "mlx5_3" { 40.0 } else { 95.0 };
+                        wire.send(&AgentReply::Result { rail, record: Box::new(record(gbps)) }).unwrap();
+                    }
+                    wire.send(&AgentReply::RunDone).unwrap();
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_thousand_nodes_with_eight_rails_are_tested_in_a_few_rounds() {
+        // Both ends of 500 connections are files of this process.
+        let pid = std::process::id().to_string();
+        let raised = Command::new("prlimit").args(["--pid", &pid, "--nofile=4096:"]).status().unwrap();
+        assert!(raised.success(), "4096 open files");
+        let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                thread::spawn(move || play_agent(stream.unwrap()));
+            }
+        });
+        let agents = (0..1000).map(|node| (format!("node{node}"), SocketAddr::from((address(node), port))));
+        let one = |n: u64| n.try_into().unwrap();
+        let (size, queue_pairs) = (65_536u64.try_into().unwrap(), 1u64.try_into().unwrap());
+        let plan = MeshPlan {
+            agents: agents.collect(),
+            test: TestSpec::new(TestKind::Bandwidth, RdmaOperation::Write, size, queue_pairs, one(1)),
+            limit: Default::default(),
+            token: None,
+            rails: Some(Vec::new()),
+            rounds: Some(3),
+            seed: 0,
+            test_slack: DEFAULT_TEST_SLACK,
+            time_limit: None,
+        };
+        let node = LocalContext {
+            launcher: Launcher { path: "/nonexistent".into(), wrapper: Vec::new(), versions: Arc::default() },
+            sysfs: sysfs::Sysfs::system(),
+            interrupt: Interrupt::never(),
+            ports_in_use: Arc::default(),
+        };
+        let survey = survey(&plan, &node).unwrap();
+        let announced = Announcement::new(&plan, &survey);
+        assert_eq!((announced.nodes, announced.rails, announced.rounds), (1000, Some(RAILS), 3));
+        assert_eq!((announced.tests, announced.all_pairs), (3 * 500 * RAILS, false));
+        assert_eq!(
+            (announced.expected, announced.longest),
+            (Duration::from_secs(9), Duration::from_secs(63))
+        );
+        let mut rounds = 0;
+        let result = run(&plan, &survey, &node, |round| {
+            rounds += 1;
+            assert_eq!((round.round, round.pairs.len()), (rounds, 500 * RAILS));
+        });
+        assert_eq!((rounds, result.failures(), result.is_incomplete()), (3, 0, false));
+        assert_eq!(result.slow_ports, [SlowPort { node: SLOW, rail: 3, outliers: 3, pairs: 3 }]);
+        assert!(result.slow_nodes.is_empty() && result.slow_rails.is_empty());
+        assert_eq!(result.outliers.len(), 3);
+    }
+}

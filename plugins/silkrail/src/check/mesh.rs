@@ -15,11 +15,12 @@ use check::{
         self, Announcement, DEFAULT_ROUNDS, MeshPlan, MeshResult, NodePair, OUTLIER_PERCENT, RoundReport,
         Survey,
     },
-    protocol::CheckToken,
+    protocol::{CheckToken, MAX_RAILS},
     result_store::ResultStore,
     test_result::TestResult,
     verdict::Threshold,
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 
 use super::{
@@ -159,11 +160,15 @@ impl MeshArgs {
         let node = local_context(root)?;
         let store = ResultStore::below(root);
         let plan = self.plan()?;
+        raise_open_files();
         let survey = mesh::survey(&plan, &node)?;
         let announced = Announcement::new(&plan, &survey);
         self.announce(&announced, &plan, &survey);
         if announced.tests == 0 {
             return Err(CommandError::NothingToTest);
+        }
+        if let Some(rails) = announced.rails.filter(|rails| *rails > MAX_RAILS) {
+            return Err(CommandError::TooManyRails(rails));
         }
         let stores_all = !self.no_store && announced.tests <= MAX_STORED;
         let mut store_error = None;
@@ -227,15 +232,18 @@ impl MeshArgs {
         if failed > MAX_ANNOUNCED_FAILURES {
             eprintln!("silkrail: {} more nodes are left out", failed - MAX_ANNOUNCED_FAILURES);
         }
-        let rails = announced.rails.map(|rails| format!(", {rails} rails")).unwrap_or_default();
+        let rails = announced.rails.map(|rails| format!(", {}", counted(rails, "rail"))).unwrap_or_default();
         let pairs = if announced.all_pairs {
             "all pairs".to_owned()
         } else {
             format!("a sample of the pairs: --rounds, --seed {}", self.seed)
         };
         eprintln!(
-            "silkrail: {} nodes{rails}, {} rounds ({pairs}), {} tests of {} s",
-            announced.nodes, announced.rounds, announced.tests, self.duration
+            "silkrail: {}{rails}, {} ({pairs}), {} of {} s",
+            counted(announced.nodes, "node"),
+            counted(announced.rounds, "round"),
+            counted(announced.tests, "test"),
+            self.duration
         );
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         eprintln!(
@@ -247,14 +255,26 @@ impl MeshArgs {
     }
 }
 
+/// Raises the soft limit of open files to the hard one: each pair of a round has a connection.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // If it fails, a pair without a connection has an error of its own.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+/// Returns a number with its noun.
+fn counted(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
 fn progress_text(round: &RoundReport<'_>) -> String {
     let failed = round.pairs.iter().filter(|pair| pair.record.is_none()).count();
     let failed = if failed > 0 { format!(", {failed} without a result") } else { String::new() };
     format!(
-        "round {}/{}: {} tests{failed}; {} left",
+        "round {}/{}: {}{failed}; {} left",
         round.round,
         round.rounds,
-        round.pairs.len(),
+        counted(round.pairs.len(), "test"),
         duration_text::text(round.left)
     )
 }
