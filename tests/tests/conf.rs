@@ -157,6 +157,27 @@ fn the_node_file_matches_its_comments() {
     assert_eq!(file.pfs.iter().map(|pf| (pf.vfs, pf.optional)).collect::<Vec<_>>(), [(8, false), (4, true)]);
 }
 
+#[test]
+fn the_site_file_is_valid_and_has_every_key_of_its_page() {
+    let tree = tempfile::tempdir().unwrap();
+    let text = conf::text("node/site.yaml");
+    std::fs::create_dir_all(tree.path().join("etc/silkrail")).unwrap();
+    std::fs::write(tree.path().join("etc/silkrail/site.yaml"), &text).unwrap();
+    let arguments = format!("doctor --json --node-name gpu-01 --root {}", tree.path().display());
+    let report = silkrail_tests::cli::silkrail(&arguments).json();
+    let findings = report["findings"].as_array().unwrap();
+    let of_site: Vec<_> =
+        findings.iter().filter_map(|finding| finding["id"].as_str()?.strip_prefix("site-")).collect();
+    // An empty tree has none of the ports and GPUs.
+    assert_eq!(of_site, ["ports-missing", "gpus-missing"], "{report}");
+    let page = conf::text("README.md");
+    let (_, section) = page.split_once("\n## The site file\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let keys = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let missing: Vec<_> = keys.filter(|key| !text.contains(&format!("{key}:"))).collect();
+    assert!(missing.is_empty(), "not in the example: {missing:?}");
+}
+
 /// study case V31.
 #[test]
 fn the_node_unit_is_ordered_before_container_runtimes() {

@@ -197,7 +197,7 @@ fn configuration_space(device_control: u16) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-const FAULTS: [PlantedFault; 49] = [
+const FAULTS: [PlantedFault; 52] = [
     (&["warning kernel-limit-near net.ipv4.neigh.default.gc_thresh3"], |tree| {
         neighbours(tree, "ipv4", "arp_cache", "000003ff");
     }),
@@ -382,6 +382,19 @@ const FAULTS: [PlantedFault; 49] = [
     (&["error node-file-broken /etc/silkrail/node.yaml"], |tree| {
         tree.put("etc/silkrail/node.yaml", "pfs:\n  - match: {link: eth0}\n    numvfs: 4\n");
     }),
+    (&["error site-file-broken /etc/silkrail/site.yaml"], |tree| {
+        tree.put("etc/silkrail/site.yaml", "roles:\n  - match: {link: eth0}\n    speed: 400\n");
+    }),
+    (&["error site-ports-missing role rail"], |tree| {
+        tree.put("etc/silkrail/site.yaml", "roles: [{name: rail, match: {link: 'eth*'}, ports: 3}]\n");
+    }),
+    (&["warning site-firmware-differs mlx5_1"], |tree| {
+        tree.put(
+            "etc/silkrail/site.yaml",
+            "roles: [{name: rail, match: {link: 'eth*'}, firmware: ['22.41.*']}]\n",
+        );
+        tree.put("sys/class/infiniband/mlx5_1/fw_ver", "22.35.2000");
+    }),
     (&["error rdma-mode-malformed /etc/modprobe.d/a.conf"], |tree| {
         tree.put("etc/modprobe.d/a.conf", "options ib_core netns_mode=both\n");
     }),
@@ -408,6 +421,43 @@ fn each_fault_of_a_tree_is_reported_and_no_other() {
         found.retain(|finding| !finding.starts_with("info") || expected.contains(&finding.as_str()));
         assert_eq!(found, expected);
     }
+}
+
+#[test]
+fn the_site_file_accepts_and_expects_on_the_nodes_that_it_names() {
+    let tree = DoctorFixture::new();
+    tree.put("sys/class/net/eth1/carrier", "0");
+    tree.put("sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN");
+    tree.put(
+        "etc/site.yaml",
+        "roles: [{name: unused, nodes: ['gpu-1?'], match: {rdma: mlx5_1}, cabled: false}]\n",
+    );
+    let root = tree.dir.path().display();
+    let run = |more: &str| cli::silkrail(&format!("doctor --json --root {root} {more}"));
+    let has = |report: &Value, id: &str| {
+        report["findings"].as_array().unwrap().iter().any(|finding| finding["id"] == id)
+    };
+    assert!(has(&run("").ended(6).json(), "link-no-carrier"));
+    assert!(!has(&run("--site /etc/site.yaml").ended(0).json(), "link-no-carrier"));
+    let other = run("--site /etc/site.yaml --node-name cpu-1").ended(6).json();
+    assert!(has(&other, "link-no-carrier"), "the role is of other nodes");
+    assert!(has(&run("--site /etc/none.yaml").ended(6).json(), "site-file-broken"));
+    tree.put("etc/silkrail/site.yaml", "ignore: [{finding: link-no-carrier, object: eth1, reason: moved}]\n");
+    let accepted = run("").ended(0).json();
+    assert_eq!(accepted["ignored"][0]["reason"], "moved", "{accepted}");
+    let text = cli::silkrail(&format!("doctor --root {root}")).ended(0).stdout;
+    assert!(text.ends_with("; the site file accepts 1 more (--json shows them)\n"), "{text}");
+    // What the site expects of ports is recorded for the metrics.
+    run("--record --site /etc/site.yaml").ended(0);
+    let record: Value =
+        serde_json::from_str(&fs::read_to_string(tree.path("run/silkrail/doctor.json")).unwrap()).unwrap();
+    assert_eq!(record["ports"], serde_json::json!([{"device": "mlx5_1", "port": 1, "isUp": false}]));
+    let state = tree.path("run/silkrail");
+    let arguments =
+        ["--once", "--node-name", "gpu-17", "--kubernetes", "off", "--state-dir", state.to_str().unwrap()];
+    let output = silkrail_tests::daemon::run(&arguments);
+    let metrics = silkrail_tests::scrape::Scrape::parse(std::str::from_utf8(&output.stdout).unwrap());
+    assert_eq!(metrics.value("rdma_port_expected_up", &[("device", "mlx5_1"), ("port", "1")]), "0");
 }
 
 #[test]

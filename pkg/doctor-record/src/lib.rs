@@ -20,6 +20,8 @@ const MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
 /// More findings are counted, and not recorded: each is a series of Prometheus.
 const MAX_FINDINGS: usize = 256;
+/// More ports are not recorded: each is a series of Prometheus.
+const MAX_PORTS: usize = 256;
 /// The number of findings that ended which are kept.
 const MAX_ENDED: usize = 256;
 
@@ -35,6 +37,30 @@ pub struct DoctorRecord {
     pub omitted: usize,
     /// Findings that ended, the latest first.
     pub ended: VecDeque<EndedFinding>,
+    /// The ports of which the site file says whether they have a cable.
+    #[serde(default)]
+    pub ports: Vec<ExpectedPort>,
+}
+
+/// A port of which the site file says whether it has a cable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExpectedPort {
+    /// The RDMA device.
+    pub device: String,
+    /// The number of the port.
+    pub port: u32,
+    /// Whether it has a cable, and has to be up.
+    pub is_up: bool,
+}
+
+/// What an examination found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Examined {
+    /// The findings, errors first.
+    pub findings: Vec<RecordedFinding>,
+    /// The ports of which the site file says whether they have a cable.
+    pub ports: Vec<ExpectedPort>,
 }
 
 /// A finding. It is the same as a former one if kind and object are.
@@ -85,24 +111,26 @@ impl DoctorRecord {
         Ok(content.map(|content| serde_json::from_slice(&content)).transpose()?)
     }
 
-    /// Records the findings of an examination that has just ended. A malformed record is replaced. Returns the record.
+    /// Records an examination that has just ended. A malformed record is replaced. Returns the record.
     ///
     /// # Errors
     /// If the file cannot be read or written.
-    pub fn update(state_dir: &Path, findings: Vec<RecordedFinding>) -> Result<Self, DoctorRecordError> {
+    pub fn update(state_dir: &Path, examined: Examined) -> Result<Self, DoctorRecordError> {
         let former = match Self::read(state_dir) {
             Ok(record) => record.unwrap_or_default(),
             Err(DoctorRecordError::Malformed(_)) => Self::default(),
             Err(error) => return Err(error),
         };
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let record = former.followed_by(findings, time);
+        let record = former.followed_by(examined, time);
         statefile::make_dir(state_dir, DIRECTORY_MODE)?;
         statefile::replace(&state_dir.join(FILE), MODE, &serde_json::to_vec(&record)?)?;
         Ok(record)
     }
 
-    fn followed_by(self, mut findings: Vec<RecordedFinding>, time: u64) -> Self {
+    fn followed_by(self, examined: Examined, time: u64) -> Self {
+        let Examined { mut findings, mut ports } = examined;
+        ports.truncate(MAX_PORTS);
         let omitted = findings.len().saturating_sub(MAX_FINDINGS);
         findings.truncate(MAX_FINDINGS);
         for finding in &mut findings {
@@ -116,7 +144,7 @@ impl DoctorRecord {
             }
         }
         ended.truncate(MAX_ENDED);
-        Self { time, findings, omitted, ended }
+        Self { time, findings, omitted, ended, ports }
     }
 }
 
@@ -142,32 +170,36 @@ mod tests {
         }
     }
 
+    fn examined(findings: Vec<RecordedFinding>) -> Examined {
+        Examined { findings, ports: Vec::new() }
+    }
+
     #[test]
     fn a_finding_keeps_its_beginning_and_an_ended_one_is_history() {
         let first = DoctorRecord::default()
-            .followed_by(vec![finding("link-down", "eth0"), finding("link-down", "eth1")], 100);
-        let second =
-            first.followed_by(vec![finding("link-down", "eth1"), finding("mtu-differs", "eth1")], 200);
+            .followed_by(examined(vec![finding("link-down", "eth0"), finding("link-down", "eth1")]), 100);
+        let second = first
+            .followed_by(examined(vec![finding("link-down", "eth1"), finding("mtu-differs", "eth1")]), 200);
         let since: Vec<_> =
             second.findings.iter().map(|finding| (finding.id.as_str(), finding.since)).collect();
         assert_eq!(since, [("link-down", 100), ("mtu-differs", 200)]);
-        let third = second.followed_by(Vec::new(), 300);
+        let third = second.followed_by(Examined::default(), 300);
         let ended: Vec<_> = third
             .ended
             .iter()
             .map(|ended| (ended.finding.object.as_str(), ended.finding.since, ended.until))
             .collect();
         assert_eq!(ended, [("eth1", 200, 300), ("eth1", 100, 300), ("eth0", 100, 200)]);
-        let again = third.followed_by(vec![finding("link-down", "eth0")], 400);
+        let again = third.followed_by(examined(vec![finding("link-down", "eth0")]), 400);
         assert_eq!(again.findings[0].since, 400);
     }
 
     #[test]
     fn the_number_of_findings_is_limited() {
         let many = (0..1000).map(|number| finding("link-down", &number.to_string())).collect();
-        let record = DoctorRecord::default().followed_by(many, 1);
+        let record = DoctorRecord::default().followed_by(examined(many), 1);
         assert_eq!((record.findings.len(), record.omitted), (256, 744));
-        assert_eq!(record.followed_by(Vec::new(), 2).ended.len(), 256);
+        assert_eq!(record.followed_by(Examined::default(), 2).ended.len(), 256);
     }
 
     #[test]
@@ -175,11 +207,27 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let state = dir.path().join("state");
         assert_eq!(DoctorRecord::read(&state).unwrap(), None);
-        let written = DoctorRecord::update(&state, vec![finding("link-down", "eth0")]).unwrap();
+        let written = DoctorRecord::update(
+            &state,
+            Examined {
+                findings: vec![finding("link-down", "eth0")],
+                ports: vec![ExpectedPort { device: "mlx5_0".into(), port: 1, is_up: false }],
+            },
+        )
+        .unwrap();
         assert_eq!(DoctorRecord::read(&state).unwrap(), Some(written));
         fs::write(state.join(FILE), "{").unwrap();
         assert!(matches!(DoctorRecord::read(&state), Err(DoctorRecordError::Malformed(_))));
-        DoctorRecord::update(&state, Vec::new()).unwrap();
+        DoctorRecord::update(&state, Examined::default()).unwrap();
         assert_eq!(DoctorRecord::read(&state).unwrap().unwrap().findings, []);
+    }
+
+    #[test]
+    fn a_record_of_a_former_version_has_no_ports() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(FILE), r#"{"time": 7, "findings": [], "omitted": 0, "ended": []}"#)
+            .unwrap();
+        let record = DoctorRecord::read(dir.path()).unwrap().unwrap();
+        assert_eq!((record.time, record.ports.len()), (7, 0));
     }
 }

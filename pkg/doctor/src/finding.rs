@@ -59,6 +59,22 @@ pub struct DoctorReport {
     pub counts: SeverityCounts,
     /// The findings.
     pub findings: Vec<Finding>,
+    /// The findings that the site file accepts; they are not counted.
+    pub ignored: Vec<AcceptedFinding>,
+}
+
+/// A finding that the site file accepts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AcceptedFinding {
+    /// The kind of finding.
+    pub id: &'static str,
+    /// The affected object.
+    pub object: String,
+    /// Why it is accepted.
+    pub reason: String,
+    /// The last day on which it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
 }
 
 /// The number of findings of each severity.
@@ -121,6 +137,6 @@ impl DoctorReport {
             warning: count(Severity::Warning),
             info: count(Severity::Info),
         };
-        Self { version: env!("CARGO_PKG_VERSION"), counts, findings }
+        Self { version: env!("CARGO_PKG_VERSION"), counts, findings, ignored: Vec::new() }
     }
 }

@@ -22,10 +22,10 @@ mod options;
 mod rules;
 
 pub use facts::NodeFacts;
-pub use finding::{DoctorReport, Finding, FindingId, Severity, SeverityCounts};
+pub use finding::{AcceptedFinding, DoctorReport, Finding, FindingId, Severity, SeverityCounts};
 pub use known::Known;
 pub use options::{
     DefinedNetwork, DesiredDcb, DesiredState, DesiredVfs, DoctorOptions, InvalidResource, OfferedResource,
     ResourceFacts, StaleResource, UnhealthyDevice,
 };
-pub use rules::{examine, ids};
+pub use rules::{ExpectedPort, examine, expected_ports, ids};

@@ -25,6 +25,10 @@ pub struct DoctorOptions {
     pub leftovers: Result<Vec<StaleResource>, String>,
     /// The contents of the node file, `None` without a node file, or the reason why they are unknown.
     pub wanted: Result<Option<DesiredState>, String>,
+    /// The site file, as a path on the node; `None` for `/etc/silkrail/site.yaml`, which may be missing.
+    pub site: Option<PathBuf>,
+    /// The name of the node, which patterns of the site file are compared with; `None` for the hostname.
+    pub node_name: Option<String>,
     /// The resources that silkraild offers to the kubelet, or the reason why they are unknown.
     pub resources: Result<ResourceFacts, String>,
 }

@@ -9,6 +9,7 @@ mod attachment;
 mod hardware_addr;
 mod link_name;
 mod mac;
+pub mod pattern;
 mod pci;
 mod printable;
 mod vf_index;

@@ -16,7 +16,6 @@ mod ip_range;
 mod ip_ranges;
 mod keys;
 mod name;
-mod pattern;
 mod pod_pools;
 mod pool;
 mod pool_blocks;

@@ -17,6 +17,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use identifiers::pattern;
 use nix::{
     dir::Dir,
     errno::Errno,
@@ -25,7 +26,7 @@ use nix::{
 };
 use serde_json::Value;
 
-use crate::{PoolReadError, Pools, index_record, pattern, pool_file_name::is_pool_file_name};
+use crate::{PoolReadError, Pools, index_record, pool_file_name::is_pool_file_name};
 
 /// The first bytes of an index; the last one is the version of the format.
 const MAGIC: &[u8; 8] = b"silkidx2";

@@ -1,10 +1,10 @@
 //! Selects the pools that an attachment can use.
 
+use identifiers::pattern::{is_pattern, matches};
+
 use crate::{
     IpFamily, NameList, PodLabels, PodNamespace, Pool, PoolRequest, PoolSelection, Pools, SelectError,
-    SelectingPools, SkipReason, SkipReasons, SkippedPool,
-    pattern::{is_pattern, matches},
-    pool_entry::PoolEntry,
+    SelectingPools, SkipReason, SkipReasons, SkippedPool, pool_entry::PoolEntry,
 };
 
 impl Pools {

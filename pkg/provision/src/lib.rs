@@ -31,7 +31,6 @@ mod plan;
 mod ready_marker;
 mod recover;
 mod report;
-mod serde_errors;
 mod stable_address;
 mod step;
 mod sysfs_backend;

@@ -8,8 +8,9 @@ use inventory::{Inventory, Pf};
 use rdma::NetnsMode;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use yaml::serde_errors;
 
-use crate::{GuidFile, InvalidNodeFile, serde_errors};
+use crate::{GuidFile, InvalidNodeFile};
 
 /// The content of a node file, `/etc/silkrail/node.yaml`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -148,7 +149,7 @@ impl NodeFile {
         };
         has_shape(&document)?;
         let file: Self = serde_path_to_error::deserialize(document).map_err(|error| {
-            let what = serde_errors::text(&error.inner().to_string());
+            let what = serde_errors::text(&error.inner().to_string(), meaning);
             InvalidNodeFile::Content { path: error.path().to_string(), what }
         })?;
         for (number, pf) in file.pfs.iter().enumerate() {
@@ -183,6 +184,15 @@ fn has_shape(document: &Value) -> Result<(), InvalidNodeFile> {
         }
     }
     Ok(())
+}
+
+/// The purpose of a required key, with an example.
+fn meaning(key: &str) -> &'static str {
+    match key {
+        "vfs" => "the number of VFs of each PF, like `vfs: 8`",
+        "match" => "the selection of PFs, like `match: {link: ens6f0np0}`",
+        _ => "`silkrail apply --help` shows an example",
+    }
 }
 
 impl PfSpec {

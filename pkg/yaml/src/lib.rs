@@ -7,6 +7,7 @@
 
 mod error;
 mod lines;
+pub mod serde_errors;
 
 use std::{borrow::Cow, collections::HashMap, mem};
 

@@ -6,13 +6,14 @@ mod log;
 mod other_commands;
 
 use std::{
+    env,
     io::Write,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use ::doctor::{DoctorOptions, DoctorReport, Finding, NodeFacts, Severity, SeverityCounts, bundle};
-use doctor_record::{DoctorRecord, RecordedFinding};
+use doctor_record::{DoctorRecord, Examined, ExpectedPort, RecordedFinding};
 use silkrail_cni::PLUGINS;
 use state::StateDir;
 
@@ -51,6 +52,12 @@ pub(crate) struct DoctorArgs {
     /// Also examine the NetworkAttachmentDefinitions of a file, or of the standard input with `-`
     #[arg(long, value_name = "FILE")]
     networks: Option<PathBuf>,
+    /// The site file: what the ports and GPUs of this node have to have [default: /etc/silkrail/site.yaml, which may be missing]
+    #[arg(long, value_name = "FILE")]
+    site: Option<PathBuf>,
+    /// The name of this node in the site file [default: NODE_NAME, or the hostname]
+    #[arg(long, value_name = "NAME")]
+    node_name: Option<String>,
     /// Also record the findings in the state directory, for the metrics of silkraild
     #[arg(long)]
     record: bool,
@@ -120,7 +127,7 @@ impl DoctorArgs {
         let report = ::doctor::examine(&facts);
         let state_dir = resource_files::below(root, &self.state_dir);
         let former = DoctorRecord::read(&state_dir).ok().flatten().unwrap_or_default();
-        let record = DoctorRecord::update(&state_dir, recorded(&report))?;
+        let record = DoctorRecord::update(&state_dir, examined(&facts, &report))?;
         Ok(log::run(&former, &record, out)?)
     }
 
@@ -134,6 +141,12 @@ impl DoctorArgs {
             plugin_names: PLUGINS.iter().map(|(name, _)| *name).collect(),
             leftovers: other_commands::stale_resources(root, &self.state_dir),
             wanted: other_commands::desired_state(root, &self.state_dir),
+            site: self.site.clone(),
+            node_name: self
+                .node_name
+                .clone()
+                .or_else(|| env::var("NODE_NAME").ok())
+                .filter(|name| !name.is_empty()),
             resources: other_commands::resources(root, &self.state_dir),
         })
     }
@@ -143,7 +156,7 @@ impl DoctorArgs {
         let facts = NodeFacts::read(&doctor_options);
         let mut report = ::doctor::examine(&facts);
         if self.record {
-            DoctorRecord::update(&resource_files::below(root, &self.state_dir), recorded(&report))?;
+            DoctorRecord::update(&resource_files::below(root, &self.state_dir), examined(&facts, &report))?;
         }
         if let Some(path) = &self.bundle {
             let options = bundle::BundleOptions { redact: !self.no_redact, force: self.force };
@@ -152,9 +165,11 @@ impl DoctorArgs {
             written.left_out.iter().for_each(|what| eprintln!("silkrail: omitted from the bundle: {what}"));
         }
         if !self.only.is_empty() {
-            let mut findings = report.findings;
-            findings.retain(|finding| self.only.iter().any(|id| id == finding.id));
-            report = DoctorReport::of(findings);
+            let is_selected = |id: &str| self.only.iter().any(|only| only == id);
+            let (mut findings, mut ignored) = (report.findings, report.ignored);
+            findings.retain(|finding| is_selected(finding.id));
+            ignored.retain(|finding| is_selected(finding.id));
+            report = DoctorReport { ignored, ..DoctorReport::of(findings) };
         }
         if self.json {
             json::print(&report, out)?;
@@ -165,8 +180,8 @@ impl DoctorArgs {
     }
 }
 
-/// Returns the findings as they are recorded.
-fn recorded(report: &DoctorReport) -> Vec<RecordedFinding> {
+/// Returns what is recorded of an examination.
+fn examined(facts: &NodeFacts, report: &DoctorReport) -> Examined {
     let findings = report.findings.iter().map(|finding| RecordedFinding {
         id: finding.id.to_owned(),
         severity: finding.severity.to_string(),
@@ -174,7 +189,10 @@ fn recorded(report: &DoctorReport) -> Vec<RecordedFinding> {
         summary: finding.summary.clone(),
         since: 0,
     });
-    findings.collect()
+    let ports = ::doctor::expected_ports(facts).into_iter();
+    let ports =
+        ports.map(|port| ExpectedPort { device: port.device, port: port.port, is_up: port.is_up }).collect();
+    Examined { findings: findings.collect(), ports }
 }
 
 fn list(as_json: bool, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
@@ -216,9 +234,13 @@ fn print(report: &DoctorReport, out: &mut dyn Write) -> Result<(), CommandError>
         writeln!(out)?;
     }
     let SeverityCounts { error, warning, info } = report.counts;
+    let ignored = match report.ignored.len() {
+        0 => String::new(),
+        number => format!("; the site file accepts {number} more (--json shows them)"),
+    };
     Ok(writeln!(
         out,
-        "{error} {}, {warning} {}, {info} informational",
+        "{error} {}, {warning} {}, {info} informational{ignored}",
         plural(error, "error"),
         plural(warning, "warning")
     )?)

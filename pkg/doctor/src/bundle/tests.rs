@@ -12,6 +12,8 @@ fn options(root: &Path) -> DoctorOptions {
         plugin_names: vec!["macvlan"],
         leftovers: Ok(Vec::new()),
         wanted: Ok(None),
+        site: None,
+        node_name: None,
         resources: Ok(crate::ResourceFacts::default()),
     }
 }

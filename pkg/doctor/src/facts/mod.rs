@@ -24,7 +24,9 @@ pub(crate) mod pod_map;
 pub(crate) mod pools;
 pub(crate) mod runtime;
 pub(crate) mod services;
+pub(crate) mod site;
 
+use ::site::{GpuRole, PortIdentity, PortRole};
 use serde::Serialize;
 
 pub(crate) use examination_scope::ExaminationScope;
@@ -60,6 +62,7 @@ pub struct NodeFacts {
     pub(crate) pod_map: pod_map::PodMapFacts,
     pub(crate) leftovers: Vec<StaleResource>,
     pub(crate) wanted: Option<DesiredState>,
+    pub(crate) site: site::SiteFacts,
     pub(crate) resources: ResourceFacts,
     pub(crate) unexamined: Vec<Unexamined>,
 }
@@ -71,6 +74,8 @@ impl NodeFacts {
         let look = ExaminationScope::at(&tree);
         let mut netlink = netlink::NetlinkFacts::query(&tree, &look);
         let kernel = kernel::KernelFacts::read(&tree);
+        let node = options.node_name.as_ref().or(kernel.hostname.as_ref()).map_or("", String::as_str);
+        let site = site::SiteFacts::read(&tree, options.site.as_deref(), node);
         let links = links::read(&tree, &netlink);
         let (functions, gpus) = functions::read(&tree);
         let devices = devices::read(&tree, &functions, &netlink);
@@ -114,6 +119,7 @@ impl NodeFacts {
             kubelet: kubelet::KubeletFacts::read(&tree),
             pod_map: pod_map::PodMapFacts::read(&tree, &options.state_dir),
             wanted,
+            site,
             resources,
             look,
             kernel,
@@ -136,6 +142,44 @@ impl NodeFacts {
 
     pub(crate) fn function(&self, address: &str) -> Option<&functions::FunctionFacts> {
         self.functions.iter().find(|function| function.address == address)
+    }
+
+    /// Returns the role of a port in the site file. VFs have none: they are as their PF is.
+    pub(crate) fn role(&self, device: &devices::DeviceFacts, port: &devices::PortFacts) -> Option<&PortRole> {
+        let function = device.function.as_deref().and_then(|address| self.function(address));
+        if function.is_some_and(|function| function.pf.is_some()) {
+            return None;
+        }
+        let identity = PortIdentity {
+            link: port.link.as_deref(),
+            rdma: Some(&device.name),
+            port: Some(port.number),
+            ..site::function_identity(function)
+        };
+        self.site.content.role_of(&self.site.node, &identity)
+    }
+
+    /// Returns the role of the port with a link.
+    pub(crate) fn role_of_link(&self, link: &str) -> Option<&PortRole> {
+        self.ports().find(|(_, port)| port.link.as_deref() == Some(link)).and_then(|(d, p)| self.role(d, p))
+    }
+
+    /// Returns the role of the first port of a function that has one.
+    pub(crate) fn role_of_function(&self, address: &str) -> Option<&PortRole> {
+        let of_function = self.ports().filter(|(device, _)| device.function.as_deref() == Some(address));
+        of_function.into_iter().find_map(|(device, port)| self.role(device, port))
+    }
+
+    /// Returns the expectations of a GPU in the site file: the first that select it.
+    pub(crate) fn gpu_role(&self, gpu: &functions::Gpu) -> Option<&GpuRole> {
+        let (vendor, device) = gpu.model.split_once(':').unwrap_or_default();
+        let mut roles = self.site.content.gpus_of(&self.site.node);
+        roles.find(|role| role.matches.matches(&gpu.address, vendor, device))
+    }
+
+    /// Returns all ports of all devices.
+    pub(crate) fn ports(&self) -> impl Iterator<Item = (&devices::DeviceFacts, &devices::PortFacts)> {
+        self.devices.iter().flat_map(|device| device.ports.iter().map(move |port| (device, port)))
     }
 
     /// Returns whether the device belongs to a VF.

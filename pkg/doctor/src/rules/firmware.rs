@@ -18,6 +18,10 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         else {
             continue;
         };
+        // The site file says which version it has to have.
+        if facts.role_of_function(&pf.address).is_some_and(|role| role.firmware.is_some()) {
+            continue;
+        }
         let model = device.board.get().unwrap_or(&pf.model).clone();
         models.entry(model).or_default().entry(firmware).or_default().push(&device.name);
     }

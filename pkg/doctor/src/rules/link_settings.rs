@@ -43,6 +43,10 @@ fn active_roce_port<'f>(facts: &'f NodeFacts, link: &str) -> Option<&'f PortFact
 fn below_speed(facts: &NodeFacts, settings: &LinkSettings) -> Option<Finding> {
     let modes = settings.modes.as_ref().filter(|modes| modes.is_below_highest_speed())?;
     facts.link(&settings.link).filter(|link| link.has_carrier())?;
+    // The site file says which rate it has to have.
+    if facts.role_of_link(&settings.link).is_some_and(|role| role.rate.is_some()) {
+        return None;
+    }
     let (speed, highest) = (modes.speed?, modes.highest_supported_speed?);
     let text = format!("the port runs at {speed} Mb/s, and supports {highest} Mb/s");
     // A port of an equal card that is faster shows that the speed is not that of the switch.
@@ -139,10 +143,12 @@ fn other_priority(link: &str, dcb: &DcbSettings, port: &PortFacts, enabled: &str
     ))
 }
 
-/// Whether the node file says that no priority of a port has PFC.
+/// Whether the node file or the site file says that no priority of a port has PFC.
 fn is_meant_to_be_lossy(facts: &NodeFacts, link: &str) -> bool {
-    let mut wanted = facts.wanted.iter().flat_map(|wanted| &wanted.dcb);
-    wanted.any(|dcb| dcb.link == link && dcb.settings.pfc.as_ref().is_some_and(Vec::is_empty))
+    let of_node = facts.wanted.iter().flat_map(|wanted| &wanted.dcb).filter(|dcb| dcb.link == link);
+    let of_site = facts.role_of_link(link).and_then(|role| role.dcb.as_ref());
+    let mut wanted = of_node.map(|dcb| &dcb.settings).chain(of_site);
+    wanted.any(|settings| settings.pfc.as_ref().is_some_and(Vec::is_empty))
 }
 
 /// Returns the traffic class of RDMA packets and their priority; `None` if the class is unknown.

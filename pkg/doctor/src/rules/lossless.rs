@@ -64,15 +64,20 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the ports of each model of card and speed: others have another purpose, such as storage.
+/// Returns the ports of each role of the site file, and the others of each model of card and speed: they have different purposes,
+/// such as storage.
 fn same_cards<'f>(
     facts: &'f NodeFacts,
     ports: Vec<(&'f PortFacts, &'f LinkFacts)>,
 ) -> Vec<Vec<(&'f PortFacts, &'f LinkFacts)>> {
-    let mut by_card: BTreeMap<(Option<&str>, Option<i64>), Vec<_>> = BTreeMap::new();
+    let mut by_card: BTreeMap<(Option<&str>, Option<&str>, Option<i64>), Vec<_>> = BTreeMap::new();
     for (port, link) in ports {
         let function = facts.functions.iter().find(|function| function.links.contains(&link.name));
-        let card = (function.map(|function| function.model.as_str()), link.speed.get().copied());
+        let model = function.map(|function| function.model.as_str());
+        let card = match facts.role_of_link(&link.name) {
+            Some(role) => (Some(role.name.as_str()), None, None),
+            None => (None, model, link.speed.get().copied()),
+        };
         by_card.entry(card).or_default().push((port, link));
     }
     by_card.into_values().collect()

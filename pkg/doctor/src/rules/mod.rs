@@ -28,11 +28,13 @@ mod rails;
 mod resources;
 mod security;
 mod services;
+mod site;
 #[cfg(test)]
 mod testing;
 mod unexamined;
 mod vfs;
 
+pub use self::site::{ExpectedPort, expected_ports};
 use crate::{DoctorReport, Finding, FindingId, NodeFacts};
 
 /// The rules of one subject, and the kinds of findings that they report.
@@ -41,7 +43,7 @@ struct RuleGroup {
     rule: fn(&NodeFacts, &mut Vec<Finding>),
 }
 
-const SUBJECTS: [RuleGroup; 30] = [
+const SUBJECTS: [RuleGroup; 31] = [
     RuleGroup { ids: modules::IDS, rule: modules::examine },
     RuleGroup { ids: mode::IDS, rule: mode::examine },
     RuleGroup { ids: ports::IDS, rule: ports::examine },
@@ -50,6 +52,7 @@ const SUBJECTS: [RuleGroup; 30] = [
     RuleGroup { ids: mtu::IDS, rule: mtu::examine },
     RuleGroup { ids: vfs::IDS, rule: vfs::examine },
     RuleGroup { ids: node_file::IDS, rule: node_file::examine },
+    RuleGroup { ids: site::IDS, rule: site::examine },
     RuleGroup { ids: services::IDS, rule: services::examine },
     RuleGroup { ids: device_nodes::IDS, rule: device_nodes::examine },
     RuleGroup { ids: memlock::IDS, rule: memlock::examine },
@@ -85,7 +88,9 @@ pub fn examine(facts: &NodeFacts) -> DoctorReport {
     for subject in &SUBJECTS {
         (subject.rule)(facts, &mut findings);
     }
-    DoctorReport::of(findings)
+    findings.extend(site::unknown_ids(facts, |name| ids().any(|id| id.name == name)));
+    let (findings, ignored) = site::without_accepted(facts, findings);
+    DoctorReport { ignored, ..DoctorReport::of(findings) }
 }
 
 #[cfg(test)]

@@ -34,6 +34,11 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         for port in device.ports.iter().filter(|port| device.is_roce(port)) {
             let Some(link) = port.link.as_deref().and_then(|name| facts.link(name)) else { continue };
             let Some(&mtu) = link.mtu.get() else { continue };
+            let role = facts.role(device, port);
+            // The site file says that the port is not used, or which MTU it has to have.
+            if role.is_some_and(|role| role.is_uncabled() || role.mtu.is_some()) {
+                continue;
+            }
             let function = device.function.as_deref().and_then(|address| facts.function(address));
             found.extend(small(&link.name, mtu, function.is_some_and(|function| function.pf.is_some())));
             if let Some(function) = function.filter(|function| function.pf.is_none() && port.is_active()) {

@@ -34,12 +34,19 @@ const FAST_PORT: f64 = 100.0;
 /// Checks the PFs with RDMA, and the GPUs. A VF has no PCIe link of its own.
 pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     for pf in facts.functions.iter().filter(|function| function.pf.is_none() && function.has_rdma()) {
-        if pf.pcie.speed.zip(pf.pcie.max_speed).is_some_and(|(now, max)| now < max) {
+        // Where the site file says what the link has to have, the card's own maximum says nothing more.
+        let expected = facts.role_of_function(&pf.address).and_then(|role| role.pcie).unwrap_or_default();
+        let is_slow = pf.pcie.speed.zip(pf.pcie.max_speed).is_some_and(|(now, max)| now < max);
+        if is_slow && expected.speed.is_none() {
             let text = "the PCIe link of the card runs below its maximum speed";
             found.push(SLOW.warning(&pf.address, text).because(evidence(&pf.pcie)).fix(RESEAT));
         }
-        found.extend(narrow(&pf.address, "card", &pf.pcie));
-        found.extend(below_port(facts, pf));
+        if expected.width.is_none() {
+            found.extend(narrow(&pf.address, "card", &pf.pcie));
+        }
+        if expected.width.is_none() || expected.speed.is_none() {
+            found.extend(below_port(facts, pf));
+        }
         found.extend(errors(&pf.address, "card", pf.pcie_errors));
         found.extend(requests(facts, pf));
         found.extend(remote_interrupts(pf));
@@ -48,7 +55,8 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     // could have may be how the node was built.
     for gpu in &facts.gpus {
         let equal = facts.gpus.iter().filter(|other| other.model == gpu.model);
-        if equal.into_iter().any(|other| other.pcie.width > gpu.pcie.width) {
+        let is_expected = facts.gpu_role(gpu).is_some_and(|role| role.pcie_width.is_some());
+        if !is_expected && equal.into_iter().any(|other| other.pcie.width > gpu.pcie.width) {
             found.extend(narrow(&gpu.address, "GPU", &gpu.pcie));
         }
         found.extend(errors(&gpu.address, "GPU", gpu.pcie_errors));

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use site::PortRole;
+
 use crate::{
     Finding, FindingId, NodeFacts, Severity,
     facts::devices::{DeviceFacts, PortFacts},
@@ -24,8 +26,21 @@ pub(super) const IDS: &[FindingId] = &[LINK_DOWN, NO_CARRIER, NOT_ACTIVE, NO_MAN
 
 pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     for device in &facts.devices {
-        found.extend(device.ports.iter().filter_map(|port| judge(facts, device, port)));
-        found.extend(zero_guid(device));
+        for port in &device.ports {
+            let role = facts.role(device, port);
+            if role.is_some_and(PortRole::is_uncabled) {
+                continue;
+            }
+            let is_cabled = role.filter(|role| role.cabled == Some(true));
+            found.extend(judge(facts, device, port).map(|finding| {
+                match is_cabled {
+                    Some(role) => Finding { severity: Severity::Error, ..finding }
+                        .because(format!("{}: role {}: cabled: true", facts.site.file, role.name)),
+                    None => finding,
+                }
+            }));
+        }
+        found.extend(zero_guid(facts, device));
     }
     found.extend(same_guids(facts));
 }
@@ -107,10 +122,19 @@ fn infiniband(facts: &NodeFacts, device: &DeviceFacts, port: &PortFacts) -> Opti
     Some(finding.because(evidence).fix("check cable, transceiver and switch port"))
 }
 
-fn zero_guid(device: &DeviceFacts) -> Option<Finding> {
-    let guid = device.node_guid.get()?;
-    if !guid.bytes().all(|byte| matches!(byte, b'0' | b':')) {
-        return None;
+fn has_zero_guid(device: &DeviceFacts) -> bool {
+    device.node_guid.is_and(|guid| guid.bytes().all(|byte| matches!(byte, b'0' | b':')))
+}
+
+fn zero_guid(facts: &NodeFacts, device: &DeviceFacts) -> Option<Finding> {
+    let guid = device.node_guid.get().filter(|_| has_zero_guid(device))?;
+    // The plugin sets the GUID of an InfiniBand VF when it attaches it, if the network or ib-kubernetes gives one.
+    if facts.is_vf(device) && device.ports.iter().any(PortFacts::is_infiniband) {
+        let finding = ZERO_GUID.info(&device.name, "the InfiniBand VF has no GUID yet");
+        return Some(finding.because(format!("node_guid: {guid}")).fix(
+            "nothing, if its network gives it a GUID (guid, or ib-kubernetes); if not, set one through its PF: silkrail apply \
+             with a node file sets a stable one",
+        ));
     }
     let finding =
         ZERO_GUID.error(&device.name, "the node GUID is zero: RDMA-CM does not work with the device");
@@ -124,7 +148,7 @@ fn same_guids(facts: &NodeFacts) -> Vec<Finding> {
     let mut by_guid: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for device in &facts.devices {
         if let (Some(guid), Some(driver)) = (device.node_guid.get(), device.driver.as_deref())
-            && zero_guid(device).is_none()
+            && !has_zero_guid(device)
         {
             by_guid.entry((driver, guid)).or_default().push(&device.name);
         }
@@ -212,5 +236,16 @@ mod tests {
             |guid: &'static str| with(move |facts| facts.devices[1].node_guid = Known::Value(guid.into()));
         assert_eq!(guid("0000:0000:0000:0000"), ["node-guid-zero mlx5_1"]);
         assert_eq!(guid("0c42:a103:0065:1230"), ["node-guid-duplicate mlx5_0"]);
+    }
+
+    #[test]
+    fn an_infiniband_vf_without_guid_waits_for_a_pod() {
+        let found = findings(|facts| {
+            let vf = &mut facts.devices[2];
+            vf.node_guid = Known::Value("0000:0000:0000:0000".into());
+            vf.ports[0].layer = Known::Value("InfiniBand".into());
+        });
+        let ids: Vec<_> = found.iter().map(|finding| (finding.id, finding.severity)).collect();
+        assert_eq!(ids, [("node-guid-zero", Severity::Info)]);
     }
 }

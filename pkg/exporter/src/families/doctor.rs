@@ -14,6 +14,12 @@ pub(super) fn write(families: &mut Exposition, report: &NodeSnapshot, node: &Lab
         let help = "Findings of the last examination of silkrail doctor, by severity.";
         gauge(families, "silkrail_doctor_findings", help).add(node.and("severity", severity), count as u64);
     }
+    for port in &record.ports {
+        let labels = node.builder().with("device", &port.device).with("port", &port.port.to_string()).build();
+        let help =
+            "Whether the site file says that the port has a cable: 1 if it has to be up, 0 if it has none.";
+        gauge(families, "rdma_port_expected_up", help).add(labels, port.is_up);
+    }
     for finding in record.findings.iter().filter(|finding| finding.severity != "info") {
         let labels = node
             .builder()

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Returns the kind of a value, for `expected X, found Y`.
-pub(crate) fn kind(value: &Value) -> &'static str {
+pub fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "true or false",
@@ -14,8 +14,8 @@ pub(crate) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Rewrites an error of serde, with a hint on what to write.
-pub(crate) fn text(what: &str) -> String {
+/// Rewrites an error of serde. `meaning` tells what a missing key is, with an example.
+pub fn text(what: &str, meaning: impl FnOnce(&str) -> &'static str) -> String {
     if let Some(key) = between(what, "missing field `", "`") {
         return format!("{key} is missing: {}", meaning(key));
     }
@@ -42,15 +42,6 @@ pub(crate) fn text(what: &str) -> String {
 
 fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
     text.strip_prefix(before)?.split_once(after).map(|(inner, _)| inner)
-}
-
-/// The purpose of a required key, with an example.
-fn meaning(key: &str) -> &'static str {
-    match key {
-        "vfs" => "the number of VFs of each PF, like `vfs: 8`",
-        "match" => "the selection of PFs, like `match: {link: ens6f0np0}`",
-        _ => "`silkrail apply --help` shows an example",
-    }
 }
 
 fn wanted(expected: &str) -> &str {
@@ -85,7 +76,7 @@ mod tests {
             ("unknown variant `x`, expected `a` or `b`", "unknown value `x`, expected `a` or `b`"),
             ("something else", "something else"),
         ] {
-            assert_eq!(text(serde), ours);
+            assert_eq!(text(serde, |_| ""), ours);
         }
     }
 }

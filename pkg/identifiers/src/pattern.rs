@@ -1,19 +1,22 @@
-//! Wildcards in pool names, with the syntax of Go's `path/filepath.Match`.
+//! Wildcards in names, with the syntax of Go's `path/filepath.Match`.
 
 use std::{iter::Peekable, str::Bytes};
 
 /// Whether a listed name contains wildcards.
-pub(crate) fn is_pattern(text: &str) -> bool {
+pub fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '[', '\\'])
 }
 
 /// A malformed pattern: it ends within `[…]` or after a `\`.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct BadPattern;
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BadPattern;
 
 /// Whether the whole name matches: `*` any characters, `?` one character, `[a-c]` one of these, `[^a-c]` none of these,
-/// `\x` the character x. A pool's name never contains `/`, which Go treats specially.
-pub(crate) fn matches(pattern: &str, name: &str) -> Result<bool, BadPattern> {
+/// `\x` the character x. The names never contain `/`, which Go treats specially.
+///
+/// # Errors
+/// [`BadPattern`].
+pub fn matches(pattern: &str, name: &str) -> Result<bool, BadPattern> {
     let atoms = parse(pattern)?;
     // The position to backtrack to if the rest does not match: the last star then matches one more character.
     let (mut atom, mut at, mut star) = (0, 0, None);
