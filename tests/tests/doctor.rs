@@ -197,7 +197,7 @@ fn configuration_space(device_control: u16) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-const FAULTS: [PlantedFault; 52] = [
+const FAULTS: [PlantedFault; 53] = [
     (&["warning kernel-limit-near net.ipv4.neigh.default.gc_thresh3"], |tree| {
         neighbours(tree, "ipv4", "arp_cache", "000003ff");
     }),
@@ -381,6 +381,12 @@ const FAULTS: [PlantedFault; 52] = [
     }),
     (&["error node-file-broken /etc/silkrail/node.yaml"], |tree| {
         tree.put("etc/silkrail/node.yaml", "pfs:\n  - match: {link: eth0}\n    numvfs: 4\n");
+    }),
+    (&["error kernel-command-timeout 0000:af:00.0", "warning kernel-link-flaps 0000:af:00.0"], |tree| {
+        let timeout = "wait_func:1:(pid 2): QUERY_QP(0x50b) timeout. Will cause a leak of a command resource";
+        let flap = "5,2,6000000,-;mlx5_core 0000:af:00.0 eth0: Link down\n SUBSYSTEM=pci\n";
+        tree.put("dev/kmsg", &format!("4,1,5000000,-;mlx5_core 0000:af:00.0: {timeout}\n{}", flap.repeat(3)));
+        tree.put("proc/uptime", "3600.00 1.00\n");
     }),
     (&["error site-file-broken /etc/silkrail/site.yaml"], |tree| {
         tree.put("etc/silkrail/site.yaml", "roles:\n  - match: {link: eth0}\n    speed: 400\n");

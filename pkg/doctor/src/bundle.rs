@@ -6,7 +6,6 @@
 //! changed.
 
 mod collect;
-mod kernel_log;
 mod redact;
 mod secrets;
 mod text;

@@ -17,6 +17,7 @@ pub mod bundle;
 mod facts;
 mod finding;
 mod host_root;
+mod kernel_log;
 mod known;
 mod options;
 mod rules;

@@ -11,8 +11,7 @@ use rdma::Device;
 use serde_json::{Value, json};
 use sysfs::Sysfs;
 
-use super::kernel_log;
-use crate::{DoctorOptions, NodeFacts, host_root};
+use crate::{DoctorOptions, NodeFacts, host_root, kernel_log};
 
 /// The maximum size of a file; larger files are truncated.
 const MAX_FILE_BYTES: u64 = 256 << 10;

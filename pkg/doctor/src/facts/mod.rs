@@ -5,10 +5,13 @@ pub(crate) mod cni;
 pub(crate) mod devices;
 mod examination_scope;
 pub(crate) mod file_systems;
+pub(crate) mod filter_rules;
 pub(crate) mod functions;
 pub(crate) mod interrupts;
+mod iptables_rules;
 pub(crate) mod kernel;
 pub(crate) mod kernel_limits;
+pub(crate) mod kernel_messages;
 pub(crate) mod kubelet;
 pub(crate) mod limits;
 pub(crate) mod link_settings;
@@ -16,7 +19,9 @@ pub(crate) mod links;
 pub(crate) mod mode;
 pub(crate) mod netlink;
 pub(crate) mod networks;
+mod nft_rules;
 pub(crate) mod nodes;
+pub(crate) mod packet_filter;
 pub(crate) mod pci_express;
 pub(crate) mod permissions;
 pub(crate) mod plugin_status;
@@ -48,9 +53,11 @@ pub struct NodeFacts {
     pub(crate) devices: Vec<devices::DeviceFacts>,
     pub(crate) links: Vec<links::LinkFacts>,
     pub(crate) link_settings: Vec<::link_settings::LinkSettings>,
+    pub(crate) dropped_ports: Vec<packet_filter::DroppedPort>,
     pub(crate) nodes: nodes::DeviceNodes,
     pub(crate) limits: Vec<limits::MemlockLimit>,
     pub(crate) kernel_limits: Vec<kernel_limits::KernelLimit>,
+    pub(crate) kernel_messages: Vec<kernel_messages::KernelMessages>,
     pub(crate) file_systems: Vec<file_systems::FileSystem>,
     pub(crate) permissions: permissions::PermissionFacts,
     pub(crate) services: services::ServiceFacts,
@@ -106,9 +113,11 @@ impl NodeFacts {
             mode: mode::ModeFacts::read(&tree, &kernel, netlink.mode.take()),
             link_settings: link_settings::read(&tree, &look, &devices, &functions),
             devices,
+            dropped_ports: packet_filter::read(&tree, &look, &kernel),
             nodes: nodes::DeviceNodes::read(&tree),
             limits: limits::read(&tree),
             kernel_limits: kernel_limits::read(&tree),
+            kernel_messages: kernel_messages::read(&tree),
             file_systems: file_systems::read(&tree, &options.state_dir),
             services: services::ServiceFacts::read(&tree),
             pools: pools::PoolFacts::read(&tree, &options.state_dir, &links, &networks),

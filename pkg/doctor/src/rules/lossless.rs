@@ -64,23 +64,30 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
     }
 }
 
+/// What ports are for: only those of one purpose have to have the same settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum PortPurpose<'f> {
+    Role(&'f str),
+    Card { model: Option<&'f str>, speed: Option<i64> },
+}
+
 /// Returns the ports of each role of the site file, and the others of each model of card and speed: they have different purposes,
 /// such as storage.
 fn same_cards<'f>(
     facts: &'f NodeFacts,
     ports: Vec<(&'f PortFacts, &'f LinkFacts)>,
 ) -> Vec<Vec<(&'f PortFacts, &'f LinkFacts)>> {
-    let mut by_card: BTreeMap<(Option<&str>, Option<&str>, Option<i64>), Vec<_>> = BTreeMap::new();
+    let mut by_purpose: BTreeMap<PortPurpose<'_>, Vec<_>> = BTreeMap::new();
     for (port, link) in ports {
         let function = facts.functions.iter().find(|function| function.links.contains(&link.name));
         let model = function.map(|function| function.model.as_str());
-        let card = match facts.role_of_link(&link.name) {
-            Some(role) => (Some(role.name.as_str()), None, None),
-            None => (None, model, link.speed.get().copied()),
+        let purpose = match facts.role_of_link(&link.name) {
+            Some(role) => PortPurpose::Role(&role.name),
+            None => PortPurpose::Card { model, speed: link.speed.get().copied() },
         };
-        by_card.entry(card).or_default().push((port, link));
+        by_purpose.entry(purpose).or_default().push((port, link));
     }
-    by_card.into_values().collect()
+    by_purpose.into_values().collect()
 }
 
 /// Reports different settings: all rails of one fabric must have the same.

@@ -3,10 +3,12 @@
 mod cni;
 mod device_nodes;
 mod file_systems;
+mod firewall;
 mod firmware;
 mod gids;
 mod iommu;
 mod kernel_limits;
+mod kernel_messages;
 mod kubelet;
 mod leftovers;
 mod link_settings;
@@ -43,7 +45,7 @@ struct RuleGroup {
     rule: fn(&NodeFacts, &mut Vec<Finding>),
 }
 
-const SUBJECTS: [RuleGroup; 31] = [
+const SUBJECTS: [RuleGroup; 33] = [
     RuleGroup { ids: modules::IDS, rule: modules::examine },
     RuleGroup { ids: mode::IDS, rule: mode::examine },
     RuleGroup { ids: ports::IDS, rule: ports::examine },
@@ -57,6 +59,8 @@ const SUBJECTS: [RuleGroup; 31] = [
     RuleGroup { ids: device_nodes::IDS, rule: device_nodes::examine },
     RuleGroup { ids: memlock::IDS, rule: memlock::examine },
     RuleGroup { ids: kernel_limits::IDS, rule: kernel_limits::examine },
+    RuleGroup { ids: firewall::IDS, rule: firewall::examine },
+    RuleGroup { ids: kernel_messages::IDS, rule: kernel_messages::examine },
     RuleGroup { ids: file_systems::IDS, rule: file_systems::examine },
     RuleGroup { ids: permissions::IDS, rule: permissions::examine },
     RuleGroup { ids: pcie::IDS, rule: pcie::examine },

@@ -1,0 +1,183 @@
+//! The packet filter of the node, asked about the ports that RDMA and its tools need.
+
+use std::{
+    io::Read,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{
+    ExaminationScope,
+    filter_rules::{FilterTable, FirstPacket, Transport},
+    iptables_rules,
+    kernel::KernelFacts,
+    nft_rules,
+};
+use crate::host_root::HostRoot;
+
+/// A port that the node's packet filter surely drops packets to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct DroppedPort {
+    pub(crate) transport: Transport,
+    pub(crate) port: u16,
+    /// The chain or the rule.
+    pub(crate) by: String,
+}
+
+/// RoCE v2.
+pub(crate) const ROCE: u16 = 4791;
+/// silkraild.
+pub(crate) const METRICS: u16 = 9879;
+/// `silkrail check serve`, and the first port of perftest.
+pub(crate) const CHECK: u16 = 18_514;
+pub(crate) const PERFTEST: u16 = 18_515;
+
+const PACKETS: [FirstPacket; 4] = [
+    FirstPacket { transport: Transport::Udp, port: ROCE },
+    FirstPacket { transport: Transport::Tcp, port: METRICS },
+    FirstPacket { transport: Transport::Tcp, port: CHECK },
+    FirstPacket { transport: Transport::Tcp, port: PERFTEST },
+];
+
+const NFT: [&str; 3] = ["usr/sbin/nft", "sbin/nft", "usr/bin/nft"];
+const IPTABLES_SAVE: [&str; 4] = [
+    "usr/sbin/iptables-legacy-save",
+    "sbin/iptables-legacy-save",
+    "usr/sbin/iptables-save",
+    "sbin/iptables-save",
+];
+/// The tables of iptables that are not kept in nftables.
+const LEGACY_TABLES: &str = "proc/net/ip_tables_names";
+/// The timeout of a program.
+const TIMEOUT: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+const MAX_OUTPUT_BYTES: u64 = 16 << 20;
+/// More tables are not read.
+const MAX_TABLES: usize = 16;
+const WHAT: &str = "the packet filter";
+
+/// Asks the packet filter of the host's network namespace. Runs nothing that would load a module of the kernel.
+pub(crate) fn read(tree: &HostRoot, scope: &ExaminationScope, kernel: &KernelFacts) -> Vec<DroppedPort> {
+    if !scope.can_query_netlink() || !scope.superuser {
+        return Vec::new();
+    }
+    let mut tables = Vec::new();
+    if kernel.has_module("nf_tables") != Some(false) {
+        match program(tree, &NFT)
+            .ok_or_else(|| "nft is not installed".to_owned())
+            .and_then(|nft| nftables(&nft))
+        {
+            Ok(found) => tables.extend(found),
+            Err(why) => tree.note_unexamined(WHAT, why),
+        }
+    }
+    let legacy = tree.text(LEGACY_TABLES);
+    if legacy.is_and(|names| names.lines().any(|name| name == "filter")) {
+        let save = program(tree, &IPTABLES_SAVE).ok_or_else(|| "iptables-save is not installed".to_owned());
+        match save.and_then(|save| run(&save, &["-t", "filter"])) {
+            Ok(text) => tables.push(iptables_rules::table(&String::from_utf8_lossy(&text))),
+            Err(why) => tree.note_unexamined(WHAT, why),
+        }
+    }
+    dropped(&tables)
+}
+
+fn dropped(tables: &[FilterTable]) -> Vec<DroppedPort> {
+    let dropped = PACKETS.into_iter().filter_map(|packet| {
+        let by = tables.iter().find_map(|table| table.drops(packet))?;
+        Some(DroppedPort { transport: packet.transport, port: packet.port, by })
+    });
+    dropped.collect()
+}
+
+fn program(tree: &HostRoot, paths: &[&str]) -> Option<PathBuf> {
+    paths.iter().map(|path| tree.path(path)).find(|path| path.is_file())
+}
+
+fn nftables(nft: &Path) -> Result<Vec<FilterTable>, String> {
+    let listing = |arguments: &[&str]| -> Result<Value, String> {
+        let text = run(nft, arguments)?;
+        serde_json::from_slice(&text).map_err(|error| format!("nft {}: {error}", arguments.join(" ")))
+    };
+    let tables = nft_rules::filtering_tables(&listing(&["-j", "list", "chains"])?);
+    let read = tables.iter().take(MAX_TABLES).map(|table| {
+        let of_table = listing(&["-j", "list", "table", &table.family, &table.name])?;
+        Ok(nft_rules::table(table, &of_table))
+    });
+    read.collect()
+}
+
+/// Runs a program, and returns its output. After the timeout it is killed.
+fn run(program: &Path, arguments: &[&str]) -> Result<Vec<u8>, String> {
+    let name = || format!("{} {}", program.display(), arguments.join(" "));
+    let failed = |error: std::io::Error| format!("{}: {error}", name());
+    let mut child = Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(failed)?;
+    let stdout = child.stdout.take();
+    let reader = thread::spawn(move || {
+        let mut text = Vec::new();
+        let read = stdout.map(|stdout| stdout.take(MAX_OUTPUT_BYTES).read_to_end(&mut text));
+        read.transpose().map(|_| text)
+    });
+    let deadline = Instant::now() + TIMEOUT;
+    loop {
+        match child.try_wait().map_err(failed)? {
+            Some(status) if status.success() => break,
+            Some(status) => return Err(format!("{}: {status}", name())),
+            None if Instant::now() < deadline => thread::sleep(POLL_INTERVAL),
+            None => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("{}: it did not end within {} s", name(), TIMEOUT.as_secs()));
+            }
+        }
+    }
+    reader.join().map_err(|_| format!("{}: its output could not be read", name()))?.map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    use super::*;
+
+    fn script(text: &str) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("nft");
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        dir
+    }
+
+    #[test]
+    fn tables_with_an_input_chain_are_read() {
+        let chain = r#"{"chain": {"family": "ip", "table": "f", "name": "in", "type": "filter", "hook": "input", "policy": "drop"}}"#;
+        let dir =
+            script(&format!("echo '{{\"nftables\": [{chain}]}}'; echo \"$@\" >> {}", "\"${0%/*}/calls\""));
+        let tables = nftables(&dir.path().join("nft")).unwrap();
+        let ports: Vec<_> = dropped(&tables).into_iter().map(|dropped| dropped.port).collect();
+        assert_eq!(ports, [ROCE, METRICS, CHECK, PERFTEST]);
+        let calls = fs::read_to_string(dir.path().join("calls")).unwrap();
+        assert_eq!(calls, "-j list chains\n-j list table ip f\n");
+    }
+
+    #[test]
+    fn a_program_that_fails_is_an_error() {
+        assert!(nftables(&script("exit 1").path().join("nft")).unwrap_err().contains("exit status: 1"));
+        assert!(
+            nftables(&script("echo no").path().join("nft")).unwrap_err().contains("list chains: expected")
+        );
+    }
+}
