@@ -120,6 +120,8 @@ pub struct DesiredState {
     pub mode: Option<NetnsMode>,
     /// The number of VFs of each matching PF.
     pub vfs: Vec<DesiredVfs>,
+    /// The traffic class that pods are told, `trafficClass` below `devicePlugin`.
+    pub traffic_class: Option<u8>,
     /// The DCB settings of PFs.
     pub dcb: Vec<DesiredDcb>,
     /// The matches that no PF of the node satisfies.

@@ -43,6 +43,8 @@ pub(crate) struct PortFacts {
     pub(crate) gid_table: usize,
     /// The traffic class that the vendor's driver sets for all packets.
     pub(crate) traffic_class: Option<u32>,
+    /// The traffic class that RDMA CM gives new connections: `default_roce_tos` in configfs, if it was set.
+    pub(crate) cm_traffic_class: Option<u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -112,6 +114,7 @@ fn port(tree: &HostRoot, device: &str, number: u32) -> PortFacts {
     let gids =
         gids.map_err(|error| tree.note_unexamined(format!("GIDs of port {number} of {device}"), error)).ok();
     let class = tree.text(format!("{CLASS}/{device}/tc/{number}/traffic_class"));
+    let cm = tree.text(format!("sys/kernel/config/rdma_cm/{device}/ports/{number}/default_roce_tos"));
     PortFacts {
         number,
         state: tree.text(file("state")).map(word),
@@ -125,6 +128,7 @@ fn port(tree: &HostRoot, device: &str, number: u32) -> PortFacts {
         traffic_class: class.get().and_then(|text| {
             text.lines().find_map(|line| line.trim().strip_prefix("Global tclass=")?.parse().ok())
         }),
+        cm_traffic_class: cm.get().and_then(|text| text.trim().parse().ok()),
     }
 }
 

@@ -107,7 +107,7 @@ fn lossless(facts: &NodeFacts, settings: &LinkSettings, dcb: &DcbSettings, port:
                  node file, and silkrail apply; if not, `dcb: {pfc: []}`",
             ));
         }
-        _ => found.extend(other_priority(link, dcb, port, &enabled)),
+        _ => found.extend(other_priority(facts, link, dcb, port, &enabled)),
     }
     let pauses = settings.pause.as_ref().is_some_and(|pause| pause.rx || pause.tx);
     if pauses && !pfc.enabled.is_empty() {
@@ -128,10 +128,19 @@ fn lossless(facts: &NodeFacts, settings: &LinkSettings, dcb: &DcbSettings, port:
 }
 
 /// Reports that RDMA uses a priority without PFC. `enabled` are those with PFC.
-fn other_priority(link: &str, dcb: &DcbSettings, port: &PortFacts, enabled: &str) -> Option<Finding> {
-    let has_pfc = |priority: &u8| dcb.pfc.as_ref().is_some_and(|pfc| pfc.enabled.contains(priority));
-    let (class, priority) = priority_of_rdma(dcb, port).filter(|(_, priority)| !has_pfc(priority))?;
-    let text = format!("RDMA uses priority {priority}, and PFC is enabled for {enabled}");
+fn other_priority(
+    facts: &NodeFacts,
+    link: &str,
+    dcb: &DcbSettings,
+    port: &PortFacts,
+    enabled: &str,
+) -> Option<Finding> {
+    let has_pfc = |priority: u8| dcb.pfc.as_ref().is_some_and(|pfc| pfc.enabled.contains(&priority));
+    let classes = rdma_classes(facts, port);
+    let mut without =
+        classes.into_iter().filter_map(|(user, class)| Some((user, class, priority_of(dcb, class)?)));
+    let (user, class, priority) = without.find(|(.., priority)| !has_pfc(*priority))?;
+    let text = format!("{user} the priority {priority}, and PFC is enabled for {enabled}");
     // Without DSCP, packets with a VLAN tag have the priority of the tag, which only their link knows.
     let (finding, source) = match dcb.trusts_dscp() {
         true => (PRIORITY.warning(link, text), "DSCP"),
@@ -143,6 +152,16 @@ fn other_priority(link: &str, dcb: &DcbSettings, port: &PortFacts, enabled: &str
     ))
 }
 
+/// Returns the known traffic classes of RDMA packets, with their users. One that the driver sets for all packets overrides others.
+fn rdma_classes(facts: &NodeFacts, port: &PortFacts) -> Vec<(&'static str, u32)> {
+    if let Some(class) = port.traffic_class {
+        return vec![("RDMA uses", class)];
+    }
+    let of_pods = facts.wanted.as_ref().and_then(|wanted| wanted.traffic_class);
+    let cm = port.cm_traffic_class.map(|class| ("RDMA CM gives connections", class));
+    cm.into_iter().chain(of_pods.map(|class| ("the node file gives pods", class.into()))).collect()
+}
+
 /// Whether the node file or the site file says that no priority of a port has PFC.
 fn is_meant_to_be_lossy(facts: &NodeFacts, link: &str) -> bool {
     let of_node = facts.wanted.iter().flat_map(|wanted| &wanted.dcb).filter(|dcb| dcb.link == link);
@@ -151,17 +170,16 @@ fn is_meant_to_be_lossy(facts: &NodeFacts, link: &str) -> bool {
     wanted.any(|settings| settings.pfc.as_ref().is_some_and(Vec::is_empty))
 }
 
-/// Returns the traffic class of RDMA packets and their priority; `None` if the class is unknown.
-fn priority_of_rdma(dcb: &DcbSettings, port: &PortFacts) -> Option<(u32, u8)> {
-    let class = port.traffic_class?;
+/// Returns the priority of packets with a traffic class; `None` if it is none.
+fn priority_of(dcb: &DcbSettings, class: u32) -> Option<u8> {
     if !dcb.trusts_dscp() {
         // Packets without a VLAN tag have priority 0.
-        return Some((class, 0));
+        return Some(0);
     }
-    let dscp = u16::try_from(class >> 2).ok()?;
+    let dscp = u16::try_from(class >> 2).ok().filter(|dscp| *dscp < 64)?;
     let of_dscp = dcb.apps.iter().find(|app| app.selector == AppSelector::Dscp && app.protocol == dscp);
     // Without an entry, the three upper bits are the priority.
-    Some((class, of_dscp.map_or(u8::try_from(dscp >> 3).ok()?, |app| app.priority)))
+    of_dscp.map(|app| app.priority).or_else(|| u8::try_from(dscp >> 3).ok())
 }
 
 #[cfg(test)]
@@ -173,6 +191,7 @@ mod tests {
 
     use super::super::testing::with;
     use super::*;
+    use crate::DesiredState;
 
     fn found(change: impl FnOnce(&mut LinkSettings)) -> Vec<String> {
         let pfc = Pfc { enabled: vec![3], ..Pfc::default() };
@@ -223,6 +242,33 @@ mod tests {
         assert_eq!(found(|settings| dcb(settings).apps.clear()), ["pfc-other-priority eth0"]);
         assert_eq!(found(|settings| dcb(settings).pfc.as_mut().unwrap().enabled.clear()), ["pfc-off eth0"]);
         assert!(found(|settings| settings.dcb = None).is_empty());
+    }
+
+    /// Packets of connections and of pods have the priorities of their own traffic classes, unless the driver sets one for all.
+    #[test]
+    fn the_priorities_of_connections_and_of_pods_have_pfc() {
+        let of = |driver: Option<u32>, cm: Option<u32>, pods: Option<u8>| {
+            let pfc = Some(Pfc { enabled: vec![3], ..Pfc::default() });
+            let apps = vec![AppPriority { selector: AppSelector::Dscp, protocol: 26, priority: 3 }];
+            let dcb = Some(DcbSettings { pfc, apps, ..DcbSettings::default() });
+            let mut found = with(move |facts| {
+                facts.link_settings.push(LinkSettings {
+                    link: "eth0".into(),
+                    dcb,
+                    ..LinkSettings::default()
+                });
+                let port = &mut facts.devices[0].ports[0];
+                (port.traffic_class, port.cm_traffic_class) = (driver, cm);
+                facts.wanted = Some(DesiredState { traffic_class: pods, ..DesiredState::default() });
+            });
+            found.retain(|finding| finding.starts_with("pfc"));
+            found
+        };
+        let other = ["pfc-other-priority eth0"];
+        assert!(of(None, None, None).is_empty() && of(None, Some(106), Some(104)).is_empty());
+        assert_eq!(of(None, Some(0), None), other);
+        assert_eq!(of(None, Some(106), Some(184)), other);
+        assert!(of(Some(106), Some(0), Some(0)).is_empty());
     }
 
     #[test]

@@ -127,6 +127,7 @@ fn device(number: u32, function: &str) -> DeviceFacts {
             gids: Some(vec![gid(0, "RoCE v1"), gid(1, "RoCE v2")]),
             gid_table: 255,
             traffic_class: Some(106),
+            cm_traffic_class: None,
         }],
     }
 }

@@ -7,7 +7,7 @@ use ::doctor::{
     DefinedNetwork, DesiredDcb, DesiredState, DesiredVfs, InvalidResource, OfferedResource, ResourceFacts,
     StaleResource, UnhealthyDevice,
 };
-use device_plugin::{NodeReader, NodeReport, ResourceFileError, ResourceFiles, ResourceSpec};
+use device_plugin::{Config, NodeReader, NodeReport, ResourceFileError, ResourceFiles, ResourceSpec};
 use inventory::{Inventory, NodePaths};
 use kubelet_plugin::{KubeletCheckpoint, KubeletDirectory};
 use podmap::PodMap;
@@ -63,6 +63,8 @@ pub(super) fn desired_state(root: &Path, state_dir: &Path) -> Result<Option<Desi
         }
     };
     wanted.mode = file.rdma_mode;
+    // What else is invalid there is reported with the devices for the kubelet.
+    wanted.traffic_class = Config::parse(&text).ok().and_then(|config| config.fabric.traffic_class);
     let node = NodePaths { root: root.to_owned(), state: StateDir::at(below(root, state_dir)) };
     let inventory = Inventory::read(&node).map_err(|why| format!("{NODE_FILE}: {why}"))?;
     for settings in &file.pfs {
