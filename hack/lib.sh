@@ -26,8 +26,12 @@ debian() {
   command -v apt-get >/dev/null || die "missing packages (Debian names): ${missing[*]}; install them"
   [ "$(id -u)" = 0 ] || die "missing packages: run sudo apt-get install ${missing[*]}"
   say "installing ${missing[*]}"
-  apt_install "${missing[@]}" || { apt-get update -qq && apt_install "${missing[@]}"; } ||
-    die "apt-get cannot install ${missing[*]}: check the apt sources"
+  mkdir -p "$CARGO_TARGET_DIR"
+  # Two steps may need packages at the same time.
+  (
+    flock 9
+    apt_install "${missing[@]}" || { apt-get update -qq && apt_install "${missing[@]}"; }
+  ) 9>"$CARGO_TARGET_DIR/apt.lock" || die "apt-get cannot install ${missing[*]}: check the apt sources"
 }
 
 # Installs what a Rust toolchain needs: a linker and the C library.
