@@ -9,7 +9,7 @@ use rdma::{LinkLayer, PortState};
 use sysfs::Sysfs;
 
 use crate::{
-    Error,
+    DeviceName, Error,
     error::io,
     gid_selection::{self, GidCandidate},
     sysfs_copy,
@@ -44,12 +44,25 @@ type Networks = BTreeMap<String, Vec<IpNetwork>>;
 /// # Errors
 /// [`Error::Rdma`], also if this node has no RDMA devices; [`Error::Io`].
 pub fn ports(sysfs: &Sysfs) -> Result<Vec<CandidatePort>, Error> {
+    ports_of(sysfs, None)
+}
+
+/// Returns the ports of one device, or all if there is none of this name: a GID table has hundreds of files, which a test of
+/// eight rails would otherwise read for each of them.
+///
+/// # Errors
+/// Those of [`ports`].
+pub fn ports_of(sysfs: &Sysfs, device: Option<&DeviceName>) -> Result<Vec<CandidatePort>, Error> {
     let networks = networks()?;
-    let found = if sysfs_copy::is_copy(sysfs) {
+    let mut found = if sysfs_copy::is_copy(sysfs) {
         sysfs_copy::ports(sysfs)
     } else {
         rdma::Handle::open(sysfs)?.all_ports()?
     };
+    let is_of_device = |port: &rdma::Port| device.is_some_and(|device| device.as_str() == port.device_name);
+    if found.iter().any(is_of_device) {
+        found.retain(is_of_device);
+    }
     found.into_iter().filter_map(|port| describe(sysfs, &networks, port).transpose()).collect()
 }
 
@@ -135,6 +148,7 @@ fn networks() -> Result<Networks, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulated_node::SimulatedNode;
 
     #[test]
     fn the_infiniband_rate_is_parsed() {
@@ -142,6 +156,19 @@ mod tests {
         assert_eq!(rate("2.5 Gb/sec (1X SDR)"), Some(2_500));
         assert_eq!(rate("0 Gb/sec"), None);
         assert_eq!(rate("fast"), None);
+    }
+
+    #[test]
+    fn only_the_ports_of_a_known_device_are_described() {
+        let node = SimulatedNode::new();
+        node.port("mlx5_0", "0000:18:00.0", "127.0.0.1");
+        node.port("mlx5_1", "0000:2a:00.0", "127.0.0.1");
+        let names = |device: &str| -> Vec<String> {
+            let found = ports_of(&node.sysfs(), device.parse().ok().as_ref()).unwrap();
+            found.into_iter().map(|port| port.device).collect()
+        };
+        assert_eq!(names("mlx5_1"), ["mlx5_1"]);
+        assert_eq!(names("mlx5_9"), ["mlx5_0", "mlx5_1"], "the error lists what there is");
     }
 
     #[test]

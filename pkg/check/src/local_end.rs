@@ -54,7 +54,7 @@ impl LocalContext {
         peer: Option<IpAddr>,
         local: Option<IpAddr>,
     ) -> Result<SelectedPort, Error> {
-        select(&candidate_port::ports(&self.sysfs)?, wanted, peer, local)
+        select(&candidate_port::ports_of(&self.sysfs, wanted.device.as_ref())?, wanted, peer, local)
     }
 
     /// Reserves the selected port for a test.

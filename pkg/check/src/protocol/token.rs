@@ -141,8 +141,8 @@ mod tests {
     #[test]
     fn the_key_is_derived_from_the_token_by_rfc_5869() {
         // Computed with another implementation: openssl kdf -keylen 32 -kdfopt digest:SHA256 -kdfopt key:0123456789abcdef
-        // -kdfopt info:'silkrail check 2 psk' HKDF
-        let expected = "9b09312c659dbc0df3b43732e6b21b1e4f720115ff40ed18f9bacfb6c16a9417";
+        // -kdfopt info:'silkrail check 3 psk' HKDF
+        let expected = "9fedc6d50b455602d32fbe9f4ebd33a62fb3f33759c2e1e8c2d1308d539d24c0";
         let hex = |key: [u8; 32]| key.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         assert_eq!(hex(CheckToken::of("0123456789abcdef").key()), expected);
         assert_ne!(hex(CheckToken::of("0123456789abcdeg").key()), expected);
