@@ -25,6 +25,7 @@ mod render;
 mod resource_files;
 mod state_dir_warning;
 mod table;
+mod top;
 mod tune;
 mod uninstall;
 mod vf;
@@ -60,6 +61,7 @@ enum Command {
     Vf(vf::VfCommand),
     Apply(apply::ApplyArgs),
     Pods(pods::PodsArgs),
+    Top(top::TopArgs),
     Devices(devices::DevicesArgs),
     Links(links::LinksArgs),
     #[command(subcommand)]
@@ -101,6 +103,7 @@ fn run(cli: &SilkrailCli, out: &mut dyn Write) -> Result<CommandExit, CommandErr
         Command::Vf(command) => command.run(&cli.root, out),
         Command::Apply(args) => args.run(&cli.root, out),
         Command::Pods(args) => args.run(&cli.root, out),
+        Command::Top(args) => args.run(&cli.root, out),
         Command::Devices(args) => args.run(&cli.root, out),
         Command::Links(args) => args.run(&cli.root, out),
         Command::Ipam(command) => command.run(&cli.root, out),
