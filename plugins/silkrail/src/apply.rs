@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use consent::Consent;
 use device_plugin::Config;
 use identifiers::PciAddress;
 use inventory::NodePaths;
@@ -40,9 +41,8 @@ pub(crate) struct ApplyArgs {
 /// The options of commands that change PFs and VFs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ApplyOptions {
-    /// Show what would be done, without doing it
-    #[arg(long, visible_alias = "plan")]
-    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) consent: Consent,
     /// Delete and recreate VFs if their number differs; refused for VFs in use
     #[arg(long)]
     pub(crate) allow_recreate: bool,
@@ -160,10 +160,10 @@ impl ApplyOptions {
     ) -> Result<CommandExit, CommandError> {
         let node = NodePaths { root: root.to_owned(), state: StateDir::at(&self.state_dir) };
         let system = system(&node, self.timeout)?;
-        let consent = ApplyPermissions { recreate: self.allow_recreate, force: self.force_pf };
-        let apply = Apply { file, mark, node, consent, system };
+        let permissions = ApplyPermissions { recreate: self.allow_recreate, force: self.force_pf };
+        let apply = Apply { file, mark, node, consent: permissions, system };
         let printed = Mutex::default();
-        let report = if self.dry_run {
+        let report = if self.consent.is_dry_run() {
             apply.preview()?
         } else {
             apply.run(&|pf, step| print_step(&printed, pf, step))?

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use ::consent::{Consent, Intent};
 use ::gc::{FindingState, GcNode, StaleFinding};
 use state::StateDir;
 
@@ -21,13 +22,12 @@ use crate::{
 ///
 /// Shows what is stale and why: journals of another boot, of killed ADDs, and of pods whose network namespace is gone;
 /// claims, pod map entries and notes without a journal; VLANs and bonds of ifacer that no pod uses. Nothing is changed
-/// without --yes. Resources of running pods and of operations in progress are never touched. Files that cannot be parsed are listed and never deleted.
+/// without --yes or a yes on the terminal. Resources of running pods and of operations in progress are never touched. Files that cannot be parsed are listed and never deleted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct GcArgs {
-    /// Revert what is stale, and show what could not be reverted
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    consent: Consent,
     /// Run now and after each interval until SIGTERM, with a log line for each run and each resource, as in
     /// conf/silkrail-gc; a random delay of up to a fifth is added to each interval
     #[arg(
@@ -59,7 +59,7 @@ Examples:
 States: stale (dry run), reverted, left (with the reason), in progress (an operation is running), kept (only listed).
 
 Exit status:
-  0   done, nothing to do, or a dry run; with --every, terminated by SIGTERM, SIGINT or SIGHUP
+  0   done, nothing to do, a dry run, or the answer is no; with --every, terminated by SIGTERM, SIGINT or SIGHUP
   1   an error, or the running pods cannot be determined from here: run it on the node, or in a container
       with its PID and network namespaces
   2   wrong usage
@@ -69,26 +69,37 @@ impl GcArgs {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         if let Some(seconds) = self.every {
             return periodic::repeat(Duration::from_secs(seconds), || {
-                Ok(log::run(&self.findings(root)?, out)?)
+                Ok(log::run(&self.clean_up(root)?, out)?)
             });
         }
-        let findings = self.findings(root)?;
+        let intent = self.consent.intent(self.json, Intent::Show);
+        let mut findings = match intent {
+            Intent::Act => self.clean_up(root)?,
+            Intent::Show | Intent::Ask => self.find(root)?,
+        };
         if self.json {
             json::print(&findings, out)?;
         } else {
-            print(&findings, out)?;
+            print(&findings, intent == Intent::Ask, out)?;
             state_dir_warning::warn_if_missing(&self.state_dir, out)?;
+        }
+        let is_stale = |finding: &StaleFinding| finding.verdict == FindingState::Stale;
+        if intent == Intent::Ask && findings.iter().any(is_stale) && consent::confirmed(out)? {
+            findings = self.clean_up(root)?;
+            print(&findings, false, out)?;
         }
         let left = findings.iter().any(|finding| finding.verdict == FindingState::Left);
         Ok(if left { CommandExit::Refused } else { CommandExit::Done })
     }
 
-    /// Reverts what is stale, or lists it.
-    fn findings(&self, root: &Path) -> Result<Vec<StaleFinding>, CommandError> {
+    fn find(&self, root: &Path) -> Result<Vec<StaleFinding>, CommandError> {
         let node = node(root, &self.state_dir, &self.cni_path);
-        if !self.yes {
-            return Ok(::gc::find(&node, silkrail_cni::find)?);
-        }
+        Ok(::gc::find(&node, silkrail_cni::find)?)
+    }
+
+    /// Reverts what is stale, and records that.
+    fn clean_up(&self, root: &Path) -> Result<Vec<StaleFinding>, CommandError> {
+        let node = node(root, &self.state_dir, &self.cni_path);
         let findings = ::gc::clean_up(&node, silkrail_cni::find)?;
         // Before printing, which fails if nobody reads the output.
         ::gc::record(&node, &findings)?;
@@ -130,7 +141,7 @@ fn cells(finding: &StaleFinding) -> [String; HEAD.len()] {
     [state, what, attachment, finding.object.clone(), finding.evidence.clone()]
 }
 
-fn print(findings: &[StaleFinding], out: &mut dyn Write) -> Result<(), CommandError> {
+fn print(findings: &[StaleFinding], is_asked: bool, out: &mut dyn Write) -> Result<(), CommandError> {
     let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
     if !findings.is_empty() {
         table::print(out, HEAD, &findings.iter().map(cells).collect::<Vec<_>>())?;
@@ -143,9 +154,8 @@ fn print(findings: &[StaleFinding], out: &mut dyn Write) -> Result<(), CommandEr
     match (count(FindingState::Stale), count(FindingState::Reverted), count(FindingState::Left)) {
         (0, 0, 0) => writeln!(out, "nothing to revert")?,
         (0, reverted, left) => writeln!(out, "{reverted} reverted, {left} left")?,
-        (stale, ..) => {
-            writeln!(out, "{stale} to revert; nothing was done: run the command again with --yes")?
-        }
+        (stale, ..) if is_asked => writeln!(out, "{stale} to revert")?,
+        (stale, ..) => writeln!(out, "{stale} to revert; {}", consent::NOTHING_DONE)?,
     }
     Ok(())
 }

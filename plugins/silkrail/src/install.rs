@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use consent::Consent;
 use installer::{
     InstallAction, InstallOptions, InstallStore, Installer, NameSelection, PlannedFile, ReplacedFile,
 };
@@ -44,9 +45,8 @@ pub(crate) struct InstallArgs {
     /// Also replace a newer release
     #[arg(long)]
     force: bool,
-    /// Show what would be done, without doing it
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    consent: Consent,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -113,9 +113,10 @@ fn plugins() -> Vec<&'static str> {
 impl InstallArgs {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         let installation = Installer::new(&self.options(root)?)?;
-        let planned = if self.dry_run { installation.plan()? } else { installation.apply()? };
+        let dry_run = self.consent.is_dry_run();
+        let planned = if dry_run { installation.plan()? } else { installation.apply()? };
         let files = planned.iter().map(InstallRow::of).collect();
-        let report = InstallReport { dry_run: self.dry_run, files, next: self.next(&planned) };
+        let report = InstallReport { dry_run, files, next: self.next(&planned) };
         if self.json {
             json::print(&report, out)?;
         } else {
@@ -150,7 +151,7 @@ impl InstallArgs {
                 file.path.display()
             )
         });
-        if self.dry_run {
+        if self.consent.is_dry_run() {
             let changes = planned
                 .iter()
                 .any(|file| !matches!(file.action, InstallAction::Unchanged | InstallAction::LeftAlone));

@@ -42,7 +42,7 @@ use crate::exit::{CommandError, CommandExit};
 
 /// Set up and inspect RDMA network interfaces for Kubernetes pods on this node
 #[derive(Debug, Parser)]
-#[command(name = "silkrail", version, after_help = exit::HELP)]
+#[command(name = "silkrail", version, after_help = format!("{}\n\n{}", consent::RULE, exit::HELP))]
 struct SilkrailCli {
     /// The node's root directory, when run in a container
     #[arg(long, global = true, hide = true, default_value = "/")]
@@ -126,6 +126,92 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         SilkrailCli::command().debug_assert();
+    }
+
+    /// Commands that change nothing on the node, apart from their own results.
+    const READERS: [&str; 23] = [
+        "check bw",
+        "check compare",
+        "check hccl",
+        "check history",
+        "check lat",
+        "check mesh",
+        "check nccl",
+        "check page",
+        "check serve",
+        "completion",
+        "devices",
+        "doctor",
+        "ipam export",
+        "ipam fsck",
+        "ipam import",
+        "ipam show",
+        "links",
+        "mode get",
+        "pods",
+        "render",
+        "top",
+        "tune check",
+        "vf list",
+    ];
+    /// Commands with another reason not to have the options: the first reverts only what a test has left behind, and the second
+    /// passes its arguments to silkraild, whose command line has them.
+    const OTHERS: [&str; 2] = ["check restore", "ipam release-node"];
+
+    /// Returns the commands without subcommands.
+    fn leaves(command: &clap::Command, path: &str) -> Vec<(String, clap::Command)> {
+        let below = command.get_subcommands().filter(|command| !command.is_hide_set());
+        let below: Vec<_> =
+            below.flat_map(|inner| leaves(inner, &format!("{path} {}", inner.get_name()))).collect();
+        if below.is_empty() { vec![(path.trim().to_owned(), command.clone())] } else { below }
+    }
+
+    #[test]
+    fn every_command_that_changes_the_node_has_dry_run_and_yes() {
+        let all = leaves(&SilkrailCli::command(), "");
+        let names: Vec<&str> = all.iter().map(|(name, _)| &**name).collect();
+        for exempt in READERS.iter().chain(&OTHERS) {
+            assert!(names.contains(exempt), "there is no command {exempt}: {names:?}");
+        }
+        let mut changers = Vec::new();
+        for (name, command) in &all {
+            let help = |option: &str| {
+                let argument = command.get_arguments().find(|argument| argument.get_long() == Some(option));
+                argument.map(|argument| argument.get_help().map(ToString::to_string).unwrap_or_default())
+            };
+            let has = (help("dry-run"), help("yes"));
+            if READERS.contains(&&**name) || OTHERS.contains(&&**name) {
+                assert_eq!(has, (None, None), "{name} is listed as a command that changes nothing");
+                continue;
+            }
+            let expected = ["Show what would be done, and change nothing", "Make the changes without asking"];
+            assert_eq!(has, (Some(expected[0].into()), Some(expected[1].into())), "{name}");
+            changers.push(name);
+        }
+        // The rule in the help lists them all.
+        let rule = consent::RULE;
+        assert!(changers.iter().all(|name| rule.contains(name.as_str())), "{changers:?}");
+    }
+
+    #[test]
+    fn both_options_are_wrong_usage_and_yes_is_accepted_by_all() {
+        for command in [
+            &["apply"][..],
+            &["install"],
+            &["uninstall"],
+            &["gc"],
+            &["recover", "eth0"],
+            &["mode", "set", "shared"],
+            &["vf", "create", "eth0", "1"],
+            &["vf", "delete", "eth0"],
+            &["tune", "apply"],
+            &["tune", "revert"],
+            &["ipam", "free", "10.0.0.1"],
+        ] {
+            let parse = |more: &[&str]| SilkrailCli::try_parse_from([&["silkrail"], command, more].concat());
+            assert!(parse(&["--yes"]).is_ok() && parse(&["--dry-run"]).is_ok(), "{command:?}");
+            assert_eq!(parse(&["--yes", "--dry-run"]).unwrap_err().exit_code(), 2, "{command:?}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod set;
 use std::{io::Write, path::Path};
 
 use clap::Subcommand;
+use consent::Consent;
 use rdma::NetnsMode;
 use rdma_mode::CurrentMode;
 
@@ -40,9 +41,8 @@ pub(crate) enum ModeCommand {
         /// Also set it for later boots, in /etc/modprobe.d/ib_core.conf
         #[arg(long)]
         persist: bool,
-        /// Show what would be done, without doing it
-        #[arg(long)]
-        dry_run: bool,
+        #[command(flatten)]
+        consent: Consent,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -78,8 +78,8 @@ impl ModeCommand {
                 }
                 Ok(if current.mode.is_some() { CommandExit::Done } else { CommandExit::Unsupported })
             }
-            Self::Set { mode, persist, dry_run, json } => {
-                let set = if *dry_run { rdma_mode::preview } else { rdma_mode::ensure };
+            Self::Set { mode, persist, consent, json } => {
+                let set = if consent.is_dry_run() { rdma_mode::preview } else { rdma_mode::ensure };
                 let change = set(root, *mode, *persist)?;
                 if *json {
                     json::print(&change, out)?

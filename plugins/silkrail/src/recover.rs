@@ -2,6 +2,7 @@
 
 use std::{io::Write, path::Path};
 
+use consent::{Consent, Intent};
 use inventory::NodePaths;
 use provision::{Recover, RecoverReport};
 use state::StateDir;
@@ -12,7 +13,7 @@ use crate::{
     json,
 };
 
-/// Repair a PF or VF that does not work; shows the plan unless --yes is given
+/// Repair a PF or VF that does not work; shows the plan first
 ///
 /// By default only the least disruptive steps are taken: a driver is bound to a function without one, and a link is set up.
 /// Setting the link down and up, rebinding the driver and resetting the function must be requested with --by. The command
@@ -27,9 +28,8 @@ pub(crate) struct RecoverArgs {
     /// The method [default: the least disruptive one that may help]
     #[arg(long, value_name = "METHOD")]
     by: Option<RecoverMethod>,
-    /// Take the steps; without this option they are only shown
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    consent: Consent,
     /// Recover a PF even if the node's own traffic may run over it
     #[arg(long)]
     force_pf: bool,
@@ -62,7 +62,7 @@ Examples:
   silkrail recover 0000:af:00.3 --by reset --yes
 
 Exit status:
-  0   the function works, or a dry run
+  0   the function works, a dry run, or the answer is no
   1   an error
   2   wrong usage, or no such function
   3   refused: the function is in use, or the node depends on it
@@ -75,15 +75,18 @@ impl RecoverArgs {
         let system = system(&node, self.timeout)?;
         let by = self.by.map(provision::RecoverMethod::from);
         let recover = Recover { function: &self.function, by, force_pf: self.force_pf, node, system };
-        let recovery = if self.yes {
-            recover.run(&|function, step| eprintln!("{function}: {step}"))?
-        } else {
-            recover.preview()?
-        };
+        let act = || recover.run(&|function, step| eprintln!("{function}: {step}"));
+        let intent = self.consent.intent(self.json, Intent::Show);
+        let mut recovery = if intent == Intent::Act { act()? } else { recover.preview()? };
         if self.json {
             json::print(&recovery, out)?
         } else {
-            print(&recovery, out)?
+            print(&recovery, intent == Intent::Ask, out)?
+        }
+        let is_possible = recovery.refused.is_empty() && !recovery.steps.is_empty();
+        if intent == Intent::Ask && is_possible && consent::confirmed(out)? {
+            recovery = act()?;
+            print(&recovery, false, out)?;
         }
         Ok(exit(&recovery))
     }
@@ -107,7 +110,7 @@ fn exit(recovery: &RecoverReport) -> CommandExit {
     }
 }
 
-fn print(recovery: &RecoverReport, out: &mut dyn Write) -> Result<(), CommandError> {
+fn print(recovery: &RecoverReport, is_asked: bool, out: &mut dyn Write) -> Result<(), CommandError> {
     let name = &recovery.function;
     match &recovery.wrong[..] {
         [] => writeln!(out, "{name}: no problem found on this node")?,
@@ -121,8 +124,8 @@ fn print(recovery: &RecoverReport, out: &mut dyn Write) -> Result<(), CommandErr
         (steps, false, _) => {
             let steps: Vec<_> = steps.iter().map(ToString::to_string).collect();
             writeln!(out, "{name}: would be done: {}", steps.join(", then "))?;
-            if recovery.refused.is_empty() {
-                writeln!(out, "nothing was done; run the command again with --yes")?;
+            if recovery.refused.is_empty() && !is_asked {
+                writeln!(out, "{}", consent::NOTHING_DONE)?;
             }
         }
         (_, true, []) => writeln!(out, "{name}: done; it works again")?,

@@ -7,6 +7,7 @@ use std::{
 };
 
 use ::tune::{SettingChange, SettingOutcome, TuneProfile, Tuner};
+use consent::{Consent, Intent};
 use serde::Serialize;
 
 use crate::{
@@ -37,18 +38,16 @@ pub(crate) enum TuneCommand {
     Apply {
         #[command(flatten)]
         profile: ProfileFile,
-        /// Make the changes; without this option they are only shown
-        #[arg(long)]
-        yes: bool,
+        #[command(flatten)]
+        consent: Consent,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
     /// Restore the values from before `tune apply`
     Revert {
-        /// Make the changes; without this option they are only shown
-        #[arg(long)]
-        yes: bool,
+        #[command(flatten)]
+        consent: Consent,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -78,7 +77,7 @@ A profile, with the defaults:
   # roceTos: 106             # of rdma_cm connections: 4 times the DSCP, plus 2 for ECN
 
 Exit status:
-  0   done, nothing to do, or a dry run
+  0   done, nothing to do, a dry run, or the answer is no
   1   an error
   2   wrong usage, or an invalid profile
   6   check: a setting differs from the profile";
@@ -108,20 +107,17 @@ impl TuneCommand {
                 report.print(*json, "to set these: silkrail tune apply --yes", out)?;
                 Ok(if report.changes.is_empty() { CommandExit::Done } else { CommandExit::Found })
             }
-            Self::Apply { profile, yes, json } => {
-                let mut report = compare(&tuning, &profile.read()?)?;
-                if *yes {
+            Self::Apply { profile, consent, json } => {
+                let report = compare(&tuning, &profile.read()?)?;
+                let apply = |report: TuneReport| {
                     let changes = report.changes.into_iter().map(|outcome| outcome.change).collect();
-                    report.changes = tuning.apply(changes)?;
-                    report.done = true;
-                }
-                report.print(*json, "nothing was done; run the command again with --yes", out)?;
-                Ok(report.exit())
+                    Ok(TuneReport { changes: tuning.apply(changes)?, done: true, ..report })
+                };
+                report.with_consent(*consent, *json, apply, out)
             }
-            Self::Revert { yes, json } => {
-                let report = if *yes { TuneReport::done(tuning.revert()?) } else { saved_changes(root)? };
-                report.print(*json, "nothing was done; run the command again with --yes", out)?;
-                Ok(report.exit())
+            Self::Revert { consent, json } => {
+                let revert = |_| Ok(TuneReport::done(tuning.revert()?));
+                saved_changes(root)?.with_consent(*consent, *json, revert, out)
             }
         }
     }
@@ -156,6 +152,30 @@ fn saved_changes(root: &Path) -> Result<TuneReport, CommandError> {
 }
 
 impl TuneReport {
+    /// Shows the planned changes, and makes them as far as the user has consented.
+    fn with_consent(
+        self,
+        consent: Consent,
+        as_json: bool,
+        act: impl FnOnce(Self) -> Result<Self, CommandError>,
+        out: &mut dyn Write,
+    ) -> Result<CommandExit, CommandError> {
+        let intent = consent.intent(as_json, Intent::Show);
+        let report = match intent {
+            Intent::Act => act(self)?,
+            Intent::Show => self,
+            Intent::Ask => {
+                self.print(false, "", out)?;
+                if self.changes.is_empty() || !consent::confirmed(out)? {
+                    return Ok(CommandExit::Done);
+                }
+                act(self)?
+            }
+        };
+        report.print(as_json, consent::NOTHING_DONE, out)?;
+        Ok(report.exit())
+    }
+
     /// The result of `tune revert --yes`.
     fn done(outcomes: Vec<SettingOutcome>) -> Self {
         let to_do = outcomes.iter().filter_map(|outcome| outcome.change.knob.remedy()).collect();

@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use consent::{Consent, Intent};
 use installer::{InstallStore, RemovalOutcome, RemovedFile};
 use serde::Serialize;
 use state::StateDir;
@@ -17,16 +18,15 @@ use crate::{
 /// Remove the files of `silkrail install` from this node, and restore the files that they replaced
 ///
 /// A file that was changed after the installation is kept. The command is refused while pods have attachments made by these
-/// plugins, because their DEL needs the plugins.
+/// plugins, because their DEL needs the plugins. On a terminal it asks before it removes anything.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct UninstallArgs {
     /// Remove the files even while pods have attachments, which then leak
     #[arg(long)]
     force: bool,
-    /// Show what would be done, without doing it
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    consent: Consent,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -38,15 +38,17 @@ pub(crate) struct UninstallArgs {
 const EXAMPLES: &str = "\
 Examples:
   silkrail uninstall --dry-run
-  silkrail gc --yes && silkrail uninstall
+  silkrail gc --yes && silkrail uninstall --yes
 
 Exit status:
-  0   done, nothing to do, or a dry run
+  0   done, nothing to do, a dry run, or the answer is no
   1   an error
   2   wrong usage
   3   refused: pods have attachments; or a file was kept because it was changed
   5   timed out waiting for another installation";
 
+/// The outcome of a file that is not removed.
+const LEFT: &str = "left";
 const HEAD: [&str; 3] = ["FILE", "OUTCOME", "WHY"];
 
 /// Configuration and state that are not removed.
@@ -74,35 +76,48 @@ struct UninstallRow {
 
 impl UninstallArgs {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
+        let intent = self.consent.intent(self.json, Intent::Act);
+        let planned = self.remove(root, intent != Intent::Act, out)?;
+        let is_asked = intent == Intent::Ask && !planned.files.is_empty();
+        let report =
+            if is_asked && consent::confirmed(out)? { self.remove(root, false, out)? } else { planned };
+        let left = report.files.iter().any(|file| file.outcome == LEFT);
+        Ok(if left && !report.dry_run { CommandExit::Refused } else { CommandExit::Done })
+    }
+
+    /// Removes the files, or with `dry_run` finds out what that would do, and prints the result.
+    fn remove(
+        &self,
+        root: &Path,
+        dry_run: bool,
+        out: &mut dyn Write,
+    ) -> Result<UninstallReport, CommandError> {
         let below = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
         let removals =
-            installer::uninstall(&InstallStore::of(root), &below(&self.state_dir), self.force, self.dry_run)?;
-        let left = removals.iter().any(|removal| matches!(removal.outcome, RemovalOutcome::Kept(_)));
+            installer::uninstall(&InstallStore::of(root), &below(&self.state_dir), self.force, dry_run)?;
         let stays = KEPT_PATHS.map(PathBuf::from).into_iter().filter(|path| below(path).exists()).collect();
-        let report = UninstallReport {
-            dry_run: self.dry_run,
-            files: removals.into_iter().map(UninstallRow::of).collect(),
-            stays,
-        };
+        let report =
+            UninstallReport { dry_run, files: removals.into_iter().map(UninstallRow::of).collect(), stays };
         if self.json {
             json::print(&report, out)?;
         } else {
-            report.print(out)?;
+            report.print(self.consent.is_dry_run(), out)?;
         }
-        Ok(if left && !self.dry_run { CommandExit::Refused } else { CommandExit::Done })
+        Ok(report)
     }
 }
 
 impl UninstallReport {
-    fn print(&self, out: &mut dyn Write) -> Result<(), CommandError> {
+    fn print(&self, has_hint: bool, out: &mut dyn Write) -> Result<(), CommandError> {
         if self.files.is_empty() {
             writeln!(out, "nothing to remove: no file was installed by silkrail install")?;
             return Ok(());
         }
         table::print(out, HEAD, &self.files.iter().map(UninstallRow::cells).collect::<Vec<_>>())?;
         if self.dry_run {
-            writeln!(out, "nothing was done: run the command again without --dry-run")?;
-            return Ok(());
+            return Ok(if has_hint {
+                writeln!(out, "{}", consent::NOTHING_DONE)?
+            });
         }
         for path in &self.stays {
             writeln!(out, "kept: {}", path.display())?;
@@ -118,7 +133,7 @@ impl UninstallRow {
             RemovalOutcome::Removed => ("removed", None),
             RemovalOutcome::Restored => ("restored", None),
             RemovalOutcome::Gone => ("gone", None),
-            RemovalOutcome::Kept(why) => ("left", Some(why)),
+            RemovalOutcome::Kept(why) => (LEFT, Some(why)),
         };
         Self { path: removal.path, outcome, why }
     }

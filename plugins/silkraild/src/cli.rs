@@ -227,6 +227,17 @@ mod tests {
         SilkraildCli::command().debug_assert();
     }
 
+    /// As for the commands of silkrail that change the node.
+    #[test]
+    fn blocks_are_released_with_consent() {
+        let parse = |more: &[&str]| {
+            let args = [&["silkraild", "ipam-release-node", "gpu-07"], more].concat();
+            SilkraildCli::try_parse_from(args)
+        };
+        assert!(parse(&["--dry-run"]).is_ok() && parse(&["--yes"]).is_ok() && parse(&[]).is_ok());
+        assert_eq!(parse(&["--yes", "--dry-run"]).unwrap_err().exit_code(), 2);
+    }
+
     #[test]
     fn collectors_are_enabled_and_disabled_by_name() {
         let cli =

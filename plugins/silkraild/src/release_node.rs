@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use clap::Args;
 use cluster_ipam::{LeasedBlock, NodePresence, NodeRelease, NodeReleaseError};
+use consent::{Consent, Intent};
 use serde_json::json;
 
 /// Release the blocks of a node that is gone for ever, without waiting for the controller
@@ -11,15 +12,14 @@ use serde_json::json;
 /// Use it when a machine is off and its Node object still exists, or when the hold-down time is too long. The machine must be
 /// off: if its pods run, other pods get their addresses. A Node whose kubelet reports is refused, except for blocks of a former
 /// machine with its name. Needs the rights to list nodes and ipblocks and to change and delete ipblocks, with KUBECONFIG. Nothing is
-/// changed without --yes.
+/// changed without --yes or a yes on the terminal.
 #[derive(Debug, Args)]
 pub(crate) struct ReleaseNodeArgs {
     /// Name of the node in Kubernetes
     #[arg(value_name = "NODE")]
     node: String,
-    /// Release the blocks
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    consent: Consent,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -52,23 +52,33 @@ async fn release(args: &ReleaseNodeArgs) -> Result<(), ReleaseError> {
     if node.blocks().is_empty() && node.node() != NodePresence::Gone {
         return Err(NodeReleaseError::Present(args.node.clone()).into());
     }
-    let mut results = Vec::new();
-    for block in node.blocks() {
-        let result = match args.yes {
-            false => Ok(false),
-            true => node.release(block).await.map(|()| true).map_err(|error| error.to_string()),
-        };
-        results.push((block, result));
-    }
+    let intent = args.consent.intent(args.json, Intent::Show);
+    let mut results = results(&node, intent == Intent::Act).await;
     if args.json {
         print_json(&results)?;
     } else {
+        print(&args.node, &results)?;
+    }
+    if intent == Intent::Ask && !results.is_empty() && consent::confirmed(&mut io::stdout().lock())? {
+        results = self::results(&node, true).await;
         print(&args.node, &results)?;
     }
     match results.iter().filter(|(_, result)| result.is_err()).count() {
         0 => Ok(()),
         failed => Err(ReleaseError::Incomplete(failed, results.len())),
     }
+}
+
+async fn results(node: &NodeRelease, acts: bool) -> Vec<BlockResult<'_>> {
+    let mut results = Vec::new();
+    for block in node.blocks() {
+        let result = match acts {
+            false => Ok(false),
+            true => node.release(block).await.map(|()| true).map_err(|error| error.to_string()),
+        };
+        results.push((block, result));
+    }
+    results
 }
 
 /// A block, and whether it was released, or why not.

@@ -3,6 +3,7 @@
 use std::{io::Write, net::IpAddr, path::Path};
 
 use ::ipam::{ClaimOwner, LocalStore, ReleaseOutcome};
+use consent::{Consent, Intent};
 use podmap::PodMap;
 use serde::Serialize;
 use state::{StateDir, journals};
@@ -16,7 +17,7 @@ use crate::{
 /// Release addresses whose owner has no journal, so that no DEL will release them
 ///
 /// An address of an attachment that has a journal or an entry in the pod map is refused: delete its pod, or run `silkrail gc` if
-/// the pod is gone. Nothing is changed without --yes.
+/// the pod is gone. Nothing is changed without --yes or a yes on the terminal.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct FreeArgs {
@@ -27,9 +28,8 @@ pub(crate) struct FreeArgs {
     /// twice
     #[arg(long)]
     force: bool,
-    /// Release them
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    consent: Consent,
     #[command(flatten)]
     store: StoreArgs,
 }
@@ -41,7 +41,7 @@ Examples:
   silkrail ipam free 10.16.1.7 --yes
 
 Exit status:
-  0   done, nothing to do, or a dry run
+  0   done, nothing to do, a dry run, or the answer is no
   1   an error
   2   wrong usage
   3   an address is refused";
@@ -73,18 +73,27 @@ struct FreeRow {
 impl FreeArgs {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         let store = node_addresses::store(root, &self.store.state_dir)?;
-        let row = |address: &IpAddr| self.free(*address, store.as_ref());
-        let rows = self.addresses.iter().map(row).collect::<Result<Vec<_>, CommandError>>()?;
+        let rows = |acts: bool| {
+            let row = |address: &IpAddr| self.free(*address, store.as_ref(), acts);
+            self.addresses.iter().map(row).collect::<Result<Vec<_>, CommandError>>()
+        };
+        let intent = self.consent.intent(self.store.json, Intent::Show);
+        let mut rows_now = rows(intent == Intent::Act)?;
         if self.store.json {
-            json::print(&rows, out)?;
+            json::print(&rows_now, out)?;
         } else {
-            print(&rows, out)?;
+            print(&rows_now, out)?;
+        }
+        let can_release = |row: &FreeRow| row.result == FreeResult::WouldRelease;
+        if intent == Intent::Ask && rows_now.iter().any(can_release) && consent::confirmed(out)? {
+            rows_now = rows(true)?;
+            print(&rows_now, out)?;
         }
         let is_refused = |row: &FreeRow| matches!(row.result, FreeResult::Refused | FreeResult::Changed);
-        Ok(if rows.iter().any(is_refused) { CommandExit::Refused } else { CommandExit::Done })
+        Ok(if rows_now.iter().any(is_refused) { CommandExit::Refused } else { CommandExit::Done })
     }
 
-    fn free(&self, address: IpAddr, store: Option<&LocalStore>) -> Result<FreeRow, CommandError> {
+    fn free(&self, address: IpAddr, store: Option<&LocalStore>, acts: bool) -> Result<FreeRow, CommandError> {
         let row = |owner: Option<&ClaimOwner>, result, reason| FreeRow {
             address,
             owner: owner.map(ToString::to_string),
@@ -99,7 +108,7 @@ impl FreeArgs {
         if let Some(use_of) = self.use_of(&owner)? {
             return Ok(row(Some(&owner), FreeResult::Refused, use_of));
         }
-        if !self.yes {
+        if !acts {
             return Ok(row(Some(&owner), FreeResult::WouldRelease, "with --yes"));
         }
         // An ADD writes its journal before it claims an address.

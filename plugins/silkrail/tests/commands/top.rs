@@ -1,41 +1,34 @@
 //! `silkrail top` on a terminal: it leaves the terminal as it was, however it ends.
 
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "a test")]
-
 use std::{
-    fs::{self, File},
-    io::{Read, Write},
-    os::fd::{AsFd, OwnedFd},
-    process::{Child, Command, ExitStatus, Stdio},
+    fs,
+    io::Read,
+    process::{Command, ExitStatus, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
 use nix::{
-    poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
         signal::{Signal, kill},
         wait::{WaitPidFlag, WaitStatus, waitpid},
     },
     unistd::Pid,
 };
-use rustix::{
-    pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt},
-    termios::{LocalModes, tcgetattr},
-};
+use rustix::termios::{LocalModes, tcgetattr};
+
+use crate::terminal::Terminal;
 
 const ENTER: &str = "\x1b[?1049h";
 const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-/// `silkrail top` on a terminal of its own. Its node has an RDMA core without devices.
+/// `silkrail top` on a terminal of its own.
 struct Top {
     _root: tempfile::TempDir,
-    child: Child,
-    controller: File,
-    terminal: OwnedFd,
-    seen: String,
+    terminal: Terminal,
 }
 
+/// A node that has an RDMA core without devices.
 fn root() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     fs::create_dir_all(root.path().join("sys/class/infiniband")).unwrap();
@@ -45,30 +38,17 @@ fn root() -> tempfile::TempDir {
 
 impl Top {
     fn start(args: &[&str]) -> Self {
-        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-        grantpt(&controller).unwrap();
-        unlockpt(&controller).unwrap();
-        let terminal =
-            ioctl_tiocgptpeer(&controller, OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
-                .unwrap();
         let root = root();
-        let end = || Stdio::from(terminal.try_clone().unwrap());
-        let mut command = Command::new(env!("CARGO_BIN_EXE_silkrail"));
-        command.arg("--root").arg(root.path()).arg("top").args(args);
-        let child = command.stdin(end()).stdout(end()).stderr(Stdio::null()).spawn().unwrap();
-        Self { _root: root, child, controller: controller.into(), terminal, seen: String::new() }
+        let terminal = Terminal::run(root.path(), &[&["top"], args].concat());
+        Self { _root: root, terminal }
     }
 
-    /// Reads until the terminal has got a text again.
     fn wait_for(&mut self, text: &str) {
-        let (already, mut buffer) = (self.seen.matches(text).count(), [0; 4096]);
-        while self.seen.matches(text).count() <= already {
-            let mut readable = [PollFd::new(self.controller.as_fd(), PollFlags::POLLIN)];
-            let count = poll(&mut readable, PollTimeout::from(30_000_u16)).unwrap();
-            assert_eq!(count, 1, "no {text:?} after {:?}", self.seen);
-            let count = self.controller.read(&mut buffer).unwrap();
-            self.seen.push_str(&String::from_utf8_lossy(&buffer[..count]));
-        }
+        self.terminal.wait_for(text);
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.terminal.press(keys);
     }
 
     fn signal(&self, signal: Signal) {
@@ -76,46 +56,38 @@ impl Top {
     }
 
     fn pid(&self) -> Pid {
-        Pid::from_raw(i32::try_from(self.child.id()).unwrap())
+        Pid::from_raw(i32::try_from(self.terminal.child.id()).unwrap())
     }
 
     fn is_cooked(&self) -> bool {
-        tcgetattr(&self.terminal).unwrap().local_modes.contains(LocalModes::ICANON | LocalModes::ECHO)
+        tcgetattr(&self.terminal.end).unwrap().local_modes.contains(LocalModes::ICANON | LocalModes::ECHO)
     }
 
     /// Waits for the end, and asserts that the terminal is as before.
     fn end(mut self) -> ExitStatus {
         self.wait_for(LEAVE);
-        let status = self.child.wait().unwrap();
-        assert!(self.seen.ends_with(LEAVE), "{:?}", self.seen);
+        let status = self.terminal.wait();
+        assert!(self.terminal.seen.ends_with(LEAVE), "{:?}", self.terminal.seen);
         assert!(self.is_cooked());
         status
     }
 }
 
-impl Drop for Top {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[test]
 fn each_end_restores_the_terminal() {
-    let press = |top: &mut Top, key: &[u8]| top.controller.write_all(key).unwrap();
-    type End = (&'static str, fn(&mut Top, &dyn Fn(&mut Top, &[u8])));
+    type End = (&'static str, fn(&mut Top));
     let ends: [End; 4] = [
-        ("q", |top, press| press(top, b"q")),
-        ("SIGINT", |top, _| top.signal(Signal::SIGINT)),
-        ("SIGTERM", |top, _| top.signal(Signal::SIGTERM)),
-        ("SIGHUP", |top, _| top.signal(Signal::SIGHUP)),
+        ("q", |top| top.press("q")),
+        ("SIGINT", |top| top.signal(Signal::SIGINT)),
+        ("SIGTERM", |top| top.signal(Signal::SIGTERM)),
+        ("SIGHUP", |top| top.signal(Signal::SIGHUP)),
     ];
     for (name, end) in ends {
         let mut top = Top::start(&[]);
         top.wait_for(ENTER);
         top.wait_for("by bytes");
         assert!(!top.is_cooked(), "{name}");
-        end(&mut top, &press);
+        end(&mut top);
         assert_eq!(top.end().code(), Some(0), "{name}");
     }
 }
@@ -124,11 +96,11 @@ fn each_end_restores_the_terminal() {
 fn keys_sort_and_unknown_keys_are_ignored() {
     let mut top = Top::start(&["--interval", "60"]);
     top.wait_for("by bytes");
-    top.controller.write_all(b"e").unwrap();
+    top.press("e");
     top.wait_for("by errors");
-    top.controller.write_all(b"zn").unwrap();
+    top.press("zn");
     top.wait_for("by name");
-    top.controller.write_all(b"q").unwrap();
+    top.press("q");
     assert!(top.end().success());
 }
 
@@ -144,7 +116,7 @@ fn the_terminal_is_usable_while_it_is_stopped() {
     top.signal(Signal::SIGCONT);
     top.wait_for(ENTER);
     top.wait_for("by bytes");
-    top.controller.write_all(b"q").unwrap();
+    top.press("q");
     assert!(top.end().success());
 }
 
