@@ -1,10 +1,13 @@
-//! Shell completion and manual pages of `silkrail`, read by the shell and by groff.
+//! Shell completion and manual pages of `silkrail` and `silkraild`, read by the shell and by groff.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
 use std::{fs, process::Command};
 
-use silkrail_tests::cli::{self, silkrail};
+use silkrail_tests::{
+    cli::{self, silkrail},
+    daemon,
+};
 
 #[test]
 fn bash_completes_the_commands() {
@@ -34,8 +37,12 @@ fn completion_has_every_command_for_bash_zsh_and_fish() {
 fn manual_pages_are_formatted_without_a_warning() {
     let directory = tempfile::tempdir().unwrap();
     silkrail(&format!("man {}", directory.path().display())).ended(0);
+    let daemon = daemon::run(&["man", directory.path().to_str().unwrap()]);
+    assert!(daemon.status.success(), "{daemon:?}");
     let pages: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert!(pages.iter().any(|page| page.ends_with("silkrail-mode-set.1")), "{pages:?}");
+    for name in ["silkrail-mode-set.1", "silkraild.8", "silkraild-ipam.8"] {
+        assert!(pages.iter().any(|page| page.ends_with(name)), "{pages:?}");
+    }
     for page in &pages {
         let output = Command::new("groff")
             .args(["-man", "-Kutf8", "-Tutf8", "-ww", "-P-cbou"])

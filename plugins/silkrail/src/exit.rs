@@ -108,8 +108,8 @@ pub(crate) enum CommandError {
         "cannot determine the path of this program: {0}; specify the directory of the executables with --from"
     )]
     CurrentExe(#[source] io::Error),
-    #[error("cannot write {}: {source}", path.display())]
-    ManPage { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    ManPage(#[from] manual_pages::WriteError),
     #[error(transparent)]
     Check(#[from] ::check::Error),
     #[error(transparent)]
@@ -217,7 +217,7 @@ impl CommandError {
             | Self::StateFile(_)
             | Self::Install(_)
             | Self::CurrentExe(_)
-            | Self::ManPage { .. }
+            | Self::ManPage(_)
             | Self::Check(_)
             | Self::Governor(_)
             | Self::Incomparable(_)

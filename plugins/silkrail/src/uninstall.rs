@@ -115,9 +115,10 @@ impl UninstallReport {
         }
         table::print(out, HEAD, &self.files.iter().map(UninstallRow::cells).collect::<Vec<_>>())?;
         if self.dry_run {
-            return Ok(if has_hint {
-                writeln!(out, "{}", consent::NOTHING_DONE)?
-            });
+            if has_hint {
+                writeln!(out, "{}", consent::NOTHING_DONE)?;
+            }
+            return Ok(());
         }
         for path in &self.stays {
             writeln!(out, "kept: {}", path.display())?;

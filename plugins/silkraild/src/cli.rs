@@ -10,6 +10,7 @@ use crate::{
     cluster_pools::{ControllerArgs, IpamArgs},
     device_plugin::DevicePluginOptions,
     kubernetes_api::KubernetesApi,
+    log::LogArgs,
     networks::NetworksArgs,
     node_name::{self, UnknownNodeName},
     release_node::ReleaseNodeArgs,
@@ -26,6 +27,15 @@ use crate::{
 pub(crate) struct SilkraildCli {
     #[command(subcommand)]
     pub(crate) command: Option<SilkraildCommand>,
+    /// File with options, in YAML: the keys are the names of long options; an option on the command line or in the environment
+    /// has priority
+    #[arg(long = "config.file", env = "SILKRAILD_CONFIG_FILE", value_name = "FILE")]
+    pub(crate) config_file: Option<PathBuf>,
+    /// Check the options and the files that they name, print all options as such a file, and exit
+    #[arg(long = "config.check")]
+    pub(crate) config_check: bool,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
     /// Address on which to serve everything
     #[arg(long, default_value = "0.0.0.0:9879", value_name = "ADDRESS:PORT")]
     pub(crate) listen: SocketAddr,
@@ -127,6 +137,15 @@ pub(crate) enum SilkraildCommand {
     IpamController(ControllerArgs),
     IpamReleaseNode(ReleaseNodeArgs),
     Networks(NetworksArgs),
+    #[command(hide = true)]
+    Man(ManArgs),
+}
+
+/// Write the manual pages into a directory
+#[derive(Debug, clap::Args)]
+pub(crate) struct ManArgs {
+    /// The directory that gets silkraild.8, silkraild-ipam.8 and so on
+    pub(crate) dir: PathBuf,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -160,7 +179,15 @@ not use the API.
 With --web.token-review, the API server authorizes each path by ClusterRoles with nonResourceURLs. The service account of
 silkraild needs the role system:auth-delegator. While the API server does not respond, silkraild accepts no new tokens.
 
+A configuration file:
+  listen: 127.0.0.1:9879
+  device-exclude: ['mlx5_bond_*']          # an option that can be repeated has a list
+  web.token-review: true                   # an option without a value has true or false
+  log.level: warn
+A list on the command line replaces that of the file. Unknown keys are errors.
+
 Examples:
+  silkraild --config.file /etc/silkrail/silkraild.yaml --config.check
   silkraild --once | grep rdma_port_up
   silkraild --device-exclude 'mlx5_bond_*' --disable ethtool
   silkraild --metric-exclude 'rdma_rx_*' --metric-exclude 'rdma_tx_*'
@@ -170,7 +197,7 @@ Examples:
 Exit status:
   0   success, or terminated by SIGTERM or SIGINT
   1   an error
-  2   wrong usage";
+  2   wrong usage, or an invalid configuration file";
 
 impl SilkraildCli {
     /// Returns the options of the exporter.
@@ -225,6 +252,17 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         SilkraildCli::command().debug_assert();
+    }
+
+    #[test]
+    fn each_program_has_the_options_of_the_log() {
+        for program in [&[][..], &["ipam"], &["ipam-controller"], &["networks"], &["ipam-release-node", "n"]]
+        {
+            let parse =
+                |option: &str| SilkraildCli::try_parse_from([&["silkraild"], program, &[option]].concat());
+            assert!(parse("--log.level=debug").is_ok() && parse("--log.format=json").is_ok(), "{program:?}");
+            assert_eq!(parse("--log.level=loud").unwrap_err().exit_code(), 2, "{program:?}");
+        }
     }
 
     /// As for the commands of silkrail that change the node.

@@ -8,10 +8,12 @@
 mod channel;
 mod cli;
 mod cluster_pools;
+mod config_file;
 mod device_plugin;
 mod frontend;
 mod http;
 mod kubernetes_api;
+mod log;
 mod networks;
 mod node_name;
 mod node_view;
@@ -28,17 +30,20 @@ mod token_review;
 mod web_config;
 
 use std::{
-    io::{self, IsTerminal, Write},
+    env,
+    io::{self, Write},
     process::ExitCode,
 };
 
-use clap::Parser;
+use clap::CommandFactory;
 use exporter::{Exporter, ExporterOptions};
 use exposition::ExpositionFormat;
+use manual_pages::ManualSection;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     cli::{SilkraildCli, SilkraildCommand},
+    config_file::Options,
     device_plugin::{DevicePlugin, DevicePluginError},
     reader::FrontendHandle,
     snapshot_source::SnapshotSource,
@@ -66,14 +71,21 @@ enum DaemonError {
     ReleaseNode(#[from] release_node::ReleaseError),
     #[error(transparent)]
     ClusterPools(#[from] cluster_pools::ClusterPoolsError),
+    #[error(transparent)]
+    ManualPage(#[from] manual_pages::WriteError),
+    #[error(transparent)]
+    Check(#[from] config_file::CheckError),
     #[error("{0}")]
     Io(#[from] io::Error),
 }
 
 fn main() -> ExitCode {
-    let cli = SilkraildCli::parse();
-    log_to_stderr();
-    match run(&cli) {
+    let options = match Options::read(env::args_os().collect()) {
+        Ok(options) => options,
+        Err(failure) => return failure.report(),
+    };
+    options.cli.log.start();
+    match run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         // The reader of the pipe has exited: `silkraild --once | head -1`.
         Err(DaemonError::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
@@ -84,19 +96,27 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
         Err(failure) => {
-            eprintln!("silkraild: {failure}");
+            options.cli.log.failure(&failure.to_string());
             ExitCode::FAILURE
         }
     }
 }
 
-fn run(cli: &SilkraildCli) -> Result<(), DaemonError> {
+fn run(options: &Options) -> Result<(), DaemonError> {
+    let cli = &options.cli;
     match &cli.command {
         Some(SilkraildCommand::Ipam(args)) => return Ok(cluster_pools::run_agent(args)?),
         Some(SilkraildCommand::IpamController(args)) => return Ok(cluster_pools::run_controller(args)?),
         Some(SilkraildCommand::Networks(args)) => return Ok(networks::run(args)?),
         Some(SilkraildCommand::IpamReleaseNode(args)) => return Ok(release_node::run(args)?),
+        Some(SilkraildCommand::Man(args)) => {
+            return Ok(manual_pages::write(SilkraildCli::command(), ManualSection::Daemons, &args.dir)?);
+        }
         None => {}
+    }
+    if cli.config_check {
+        let text = options.checked()?;
+        return io::stdout().lock().write_all(text.as_bytes()).map_err(DaemonError::Output);
     }
     if cli.frontend {
         return Ok(frontend::run(cli)?);
@@ -106,11 +126,11 @@ fn run(cli: &SilkraildCli) -> Result<(), DaemonError> {
         let owners = kubernetes_api::none(&mut settings);
         return print_once(Exporter::new(settings, owners));
     }
-    let options = cli.device_plugin_options(settings.resources.clone());
-    let mut devices = DevicePlugin::start(&cli.device_plugin, options)?;
+    let serving = cli.device_plugin_options(settings.resources.clone());
+    let mut devices = DevicePlugin::start(&cli.device_plugin, serving)?;
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(THREADS).build()?;
-    let end = runtime.block_on(serve(cli, settings, devices.as_mut()));
+    let end = runtime.block_on(serve(options, settings, devices.as_mut()));
     if let Some(devices) = devices {
         devices.end();
     }
@@ -127,7 +147,7 @@ fn print_once(mut exporter: Exporter) -> Result<(), DaemonError> {
 }
 
 async fn serve(
-    cli: &SilkraildCli,
+    options: &Options,
     settings: ExporterOptions,
     devices: Option<&mut DevicePlugin>,
 ) -> Result<(), DaemonError> {
@@ -139,16 +159,17 @@ async fn serve(
     };
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tokio::select! {
-        end = read(cli, settings) => end,
+        end = read(options, settings) => end,
         error = device_failure => Err(DevicePluginError::Serving(error).into()),
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),
     }
 }
 
-async fn read(cli: &SilkraildCli, mut settings: ExporterOptions) -> Result<(), DaemonError> {
+async fn read(options: &Options, mut settings: ExporterOptions) -> Result<(), DaemonError> {
+    let Options { cli, arguments, .. } = options;
     let owners = kubernetes_api::find(cli.kubernetes, &mut settings).await;
-    let frontend = FrontendHandle::start().await?;
+    let frontend = FrontendHandle::start(arguments).await?;
     let source = SnapshotSource::start(Exporter::new(settings, owners), frontend.first().web);
     let textfile = async {
         match &cli.textfile {
@@ -160,13 +181,4 @@ async fn read(cli: &SilkraildCli, mut settings: ExporterOptions) -> Result<(), D
         end = frontend.serve(&source) => Ok(end?),
         result = textfile => Ok(result?),
     }
-}
-
-fn log_to_stderr() {
-    tracing_subscriber::fmt()
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal())
-        .with_target(false)
-        .without_time() // journald and the container runtime add their own
-        .init();
 }

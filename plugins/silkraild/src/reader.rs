@@ -5,7 +5,7 @@
 
 mod process;
 
-use std::{io, sync::Arc};
+use std::{ffi::OsString, io, sync::Arc};
 
 use tokio::{
     net::{
@@ -39,8 +39,9 @@ impl FrontendHandle {
     ///
     /// # Errors
     /// [`FrontendProcessError`] if it exits before.
-    pub(crate) async fn start() -> Result<Self, FrontendProcessError> {
-        let (mut process, mut stream) = FrontendProcess::start().map_err(FrontendProcessError::Start)?;
+    pub(crate) async fn start(arguments: &[OsString]) -> Result<Self, FrontendProcessError> {
+        let (mut process, mut stream) =
+            FrontendProcess::start(arguments).map_err(FrontendProcessError::Start)?;
         match read_message(&mut stream).await {
             Ok(first) => Ok(Self { process, stream, first }),
             Err(error) => Err(process.ended_with(error)),

@@ -1,6 +1,7 @@
 //! The frontend's process.
 
 use std::{
+    ffi::OsString,
     io,
     os::{
         fd::OwnedFd,
@@ -44,14 +45,15 @@ pub(crate) enum FrontendProcessError {
 pub(super) struct FrontendProcess(Child);
 
 impl FrontendProcess {
-    /// Starts the frontend with the arguments of this process and a socket as its standard input.
-    pub(super) fn start() -> io::Result<(Self, UnixStream)> {
+    /// Starts the frontend with the arguments of this process, after those of its configuration file, and a socket as its standard
+    /// input.
+    pub(super) fn start(arguments: &[OsString]) -> io::Result<(Self, UnixStream)> {
         let (ours, theirs) = net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         // The kernel limits it to net.core.wmem_max. A small buffer costs only time: a text is sent in more pieces.
         let _ = setsockopt(&ours, sockopt::SndBuf, &SOCKET_SEND_BUFFER);
         let mut command = Command::new(SELF_EXE);
-        command.arg0("silkraild").arg(frontend::OPTION).args(std::env::args_os().skip(1));
+        command.arg0("silkraild").arg(frontend::OPTION).args(arguments);
         let child = command.stdin(Stdio::from(OwnedFd::from(theirs))).spawn()?;
         Ok((Self(child), UnixStream::from_std(ours)?))
     }
