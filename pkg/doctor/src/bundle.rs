@@ -1,13 +1,19 @@
 //! A tar archive of everything that was examined, for a support ticket.
 //!
-//! It contains `report.json`, `facts.json`, `netlink.json`, their source files below `node/`, the end of the kernel log,
+//! It contains `report.json`, `facts.json`, `netlink.json`, their source files below `node/`, the end of the kernel log, the
+//! processes that have RDMA devices open, the PCI configuration of cards and GPUs, the statistics of their links,
 //! and `manifest.json`, which lists what was truncated or omitted. Credentials are removed ([`secrets`]). Addresses and
 //! host names are replaced by pseudonyms ([`redact`]), unless the caller disables that. Names of pods and devices are not
 //! changed.
 
 mod collect;
+mod directory;
+mod memory;
+mod pci;
+mod processes;
 mod redact;
 mod secrets;
+mod statistics;
 mod text;
 
 use std::{

@@ -18,6 +18,7 @@ mod object;
 mod old_kernel;
 mod restore_settings;
 mod route;
+mod routing_table;
 mod rule;
 mod vf;
 
@@ -26,6 +27,7 @@ pub use link::{ETHERNET, INFINIBAND, IpoibSettings, Link, LinkKind, LinkLayer, N
 pub use link_settings::LinkSettings;
 pub use object::RtnlObject;
 pub use route::{MAIN_TABLE, Route, RouteKey, RoutePosition, RouteScopeId};
+pub use routing_table::{CutList, ListedRoute, ListedRule};
 pub use rule::SourceRule;
 pub use vf::{VfSetting, VfSettings, VfVlanTag};
 

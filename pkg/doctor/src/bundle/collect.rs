@@ -11,10 +11,15 @@ use rdma::Device;
 use serde_json::{Value, json};
 use sysfs::Sysfs;
 
+use super::{memory, pci, processes, statistics};
 use crate::{DoctorOptions, NodeFacts, host_root, kernel_log};
 
 /// The maximum size of a file; larger files are truncated.
 const MAX_FILE_BYTES: u64 = 256 << 10;
+/// The maximum size of a list that is made for the bundle.
+const MAX_LIST_BYTES: usize = 2 << 20;
+/// The maximum number of routes and of rules.
+const MAX_ROUTES: usize = 4096;
 /// The maximum number of files per directory.
 const MAX_FILES_PER_DIR: usize = 400;
 
@@ -29,6 +34,9 @@ pub(super) struct BundleEntry {
 pub(super) struct BundleCollector {
     root: PathBuf,
     files: Vec<String>,
+    functions: Vec<String>,
+    /// The links whose statistics are read; empty if the kernel does not answer for this node.
+    links: Vec<String>,
     kernel_log: bool,
 }
 
@@ -115,20 +123,38 @@ impl BundleCollector {
         let state = options.state_dir.strip_prefix("/").unwrap_or(&options.state_dir);
         let state_dirs = OF_STATE.map(|(dir, ends)| (state.join(dir).display().to_string(), ends));
         let counters = facts.devices.iter().flat_map(|device| {
-            let dir = format!("sys/class/infiniband/{}/ports", device.name);
-            device.ports.iter().map(move |port| (format!("{dir}/{}/counters", port.number), ANY))
+            let dir = format!("sys/class/infiniband/{}", device.name);
+            let of_port =
+                |number| ["counters", "hw_counters"].map(|kind| format!("{dir}/ports/{number}/{kind}"));
+            let of_ports: Vec<_> = device.ports.iter().flat_map(|port| of_port(port.number)).collect();
+            of_ports.into_iter().chain([format!("{dir}/hw_counters")]).map(|dir| (dir, ANY))
         });
         let directories = DIRECTORIES.map(|(dir, ends)| (dir.to_owned(), ends));
         for (dir, ends) in directories.into_iter().chain(state_dirs).chain(counters) {
             files.extend(below(&options.root, &dir, ends));
         }
-        Self { root: options.root.clone(), files, kernel_log: facts.look.this_machine }
+        files.extend(memory::files(&options.root));
+        files.extend(pci::files(facts));
+        files.sort();
+        files.dedup();
+        Self {
+            root: options.root.clone(),
+            files,
+            functions: pci::functions(facts),
+            links: if facts.look.can_query_netlink() { statistics::links(facts) } else { Vec::new() },
+            kernel_log: facts.look.this_machine,
+        }
     }
 
     /// Reads and sends all files. Returns early if the receiver is gone.
     pub(super) fn run(self, to: &SyncSender<BundleEntry>) {
         for name in &self.files {
             let Some(piece) = self.piece(name) else { continue };
+            if to.send(piece).is_err() {
+                return;
+            }
+        }
+        for piece in self.lists() {
             if to.send(piece).is_err() {
                 return;
             }
@@ -140,6 +166,26 @@ impl BundleCollector {
                 Err(error) => BundleEntry { name, content: None, note: Some(error.to_string()) },
             });
         }
+    }
+
+    /// Makes the files that are no copies of files of the node, without those that would be empty.
+    fn lists(&self) -> impl Iterator<Item = BundleEntry> {
+        let links = pci::links(&self.root, &self.functions).into_iter();
+        let links = links.map(|(path, target)| (format!("node/{path}"), target));
+        let statistics = || if self.links.is_empty() { String::new() } else { statistics::text(&self.links) };
+        let lists = [
+            ("pci-config.txt", pci::config(&self.root, &self.functions)),
+            ("rdma-processes.txt", processes::list(&self.root)),
+            ("ethtool-statistics.txt", statistics()),
+        ];
+        let lists = lists.into_iter().map(|(name, text)| (name.to_owned(), text));
+        links.chain(lists).filter(|(_, text)| !text.is_empty()).map(|(name, text)| {
+            let mut content = text.into_bytes();
+            let note =
+                (content.len() > MAX_LIST_BYTES).then(|| format!("truncated after {MAX_LIST_BYTES} bytes"));
+            content.truncate(MAX_LIST_BYTES);
+            BundleEntry { name, content: Some(content), note }
+        })
     }
 
     /// Reads a file; `None` if it does not exist.
@@ -202,7 +248,8 @@ fn below(root: &Path, dir: &str, ends: &[&str]) -> Vec<String> {
     names
 }
 
-/// Queries the kernel over netlink, like `rdma -j dev`, `rdma -j link`, `ip -j address`.
+/// Queries the kernel over netlink, like `rdma -j dev`, `rdma -j link`, `ip -j address`, `ip -j route show table all`,
+/// `ip -j rule`.
 pub(super) fn netlink(options: &DoctorOptions) -> Value {
     let sysfs = Sysfs::at(options.root.join("sys"));
     let rdma = rdma::Handle::open(&sysfs).and_then(|rdma| {
@@ -220,7 +267,11 @@ pub(super) fn netlink(options: &DoctorOptions) -> Value {
             .map(|link| Ok(link_value(link, &handle.addresses(link.index)?)))
             .collect::<Result<Vec<_>, rtnl::Error>>()
     });
+    let routes = rtnl::Handle::open().and_then(|handle| handle.list_routes(MAX_ROUTES));
+    let rules = rtnl::Handle::open().and_then(|handle| handle.list_rules(MAX_ROUTES));
     json!({
+        "routes": routes.map_or_else(|error| json!(error.to_string()), |routes| json!(routes)),
+        "rules": rules.map_or_else(|error| json!(error.to_string()), |rules| json!(rules)),
         "rdma": rdma.unwrap_or_else(|error| Value::String(error.to_string())),
         "links": links.map_or_else(|error| Value::String(error.to_string()), Value::Array),
     })

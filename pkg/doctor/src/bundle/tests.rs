@@ -225,3 +225,108 @@ fn a_file_is_only_replaced_with_force_and_the_extension_selects_the_format() {
     let names: Vec<_> = fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(!names.iter().any(|name| name.to_string_lossy().starts_with('.')), "{names:?}");
 }
+
+/// A node with a card, a GPU, huge pages, counters, and a process with an open device.
+fn node_with_card() -> tempfile::TempDir {
+    let root = tree();
+    let put = |path: &str, text: &[u8]| {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    put("proc/meminfo", b"MemTotal: 1024 kB\n");
+    put("proc/buddyinfo", b"Node 0, zone Normal 1 2 3\n");
+    put("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", b"5\n");
+    put("sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages", b"7\n");
+    put("sys/devices/system/node/node1/meminfo", b"Node 1 MemFree: 3 kB\n");
+    let card = "sys/bus/pci/devices/0000:af:00.0";
+    put(&format!("{card}/vendor"), b"0x15b3\n");
+    put(&format!("{card}/device"), b"0x1021\n");
+    put(&format!("{card}/class"), b"0x020000\n");
+    put(&format!("{card}/aer_dev_fatal"), b"TOTAL_ERR_FATAL 2\n");
+    let mut config = vec![0; 0x120];
+    config[..4].copy_from_slice(&[0xb3, 0x15, 0x21, 0x10]);
+    config[0x100..0x10c].copy_from_slice(&[3, 0, 1, 0, 0xcc, 0xbb, 0xaa, 0xff, 0xfe, 0x00, 0x54, 0x52]);
+    put(&format!("{card}/config"), &config);
+    std::os::unix::fs::symlink(
+        "../../../../kernel/iommu_groups/42",
+        root.path().join(card).join("iommu_group"),
+    )
+    .unwrap();
+    let gpu = "sys/bus/pci/devices/0000:b1:00.0";
+    put(&format!("{gpu}/vendor"), b"0x10de\n");
+    put(&format!("{gpu}/device"), b"0x2330\n");
+    put(&format!("{gpu}/class"), b"0x030200\n");
+    put(&format!("{gpu}/local_cpulist"), b"0-31\n");
+    put("sys/class/infiniband/mlx5_0/ports/1/hw_counters/out_of_sequence", b"12\n");
+    put("sys/class/infiniband/mlx5_0/ports/1/state", b"4: ACTIVE\n");
+    put("sys/class/infiniband/mlx5_0/hw_counters/requests", b"13\n");
+    put("proc/77/comm", b"train-gpu-17\n");
+    put("proc/77/cgroup", b"0::/user.slice/10.9.8.7\n");
+    put("proc/77/cmdline", b"train\0--password=hunter2\0");
+    fs::create_dir_all(root.path().join("proc/77/fd")).unwrap();
+    std::os::unix::fs::symlink("/dev/infiniband/uverbs0", root.path().join("proc/77/fd/9")).unwrap();
+    root
+}
+
+#[test]
+fn a_bundle_has_memory_pci_counters_and_users_of_devices() {
+    let files = of_tree(&node_with_card(), false);
+    let text = |name: &str| {
+        let found = files.iter().find(|(path, _)| *path == format!("silkrail-bundle/{name}"));
+        &found
+            .unwrap_or_else(|| {
+                panic!("no {name}: {:?}", files.iter().map(|(path, _)| path).collect::<Vec<_>>())
+            })
+            .1
+    };
+    let of_card = |name: &str| text(&format!("node/sys/bus/pci/devices/0000:af:00.0/{name}"));
+    assert_eq!(text("node/proc/meminfo"), "MemTotal: 1024 kB\n");
+    assert_eq!(text("node/proc/buddyinfo"), "Node 0, zone Normal 1 2 3\n");
+    assert_eq!(text("node/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"), "5\n");
+    assert_eq!(text("node/sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages"), "7\n");
+    assert_eq!(text("node/sys/devices/system/node/node1/meminfo"), "Node 1 MemFree: 3 kB\n");
+    assert_eq!(of_card("aer_dev_fatal"), "TOTAL_ERR_FATAL 2\n");
+    assert_eq!(of_card("iommu_group"), "../../../../kernel/iommu_groups/42\n");
+    assert_eq!(text("node/sys/bus/pci/devices/0000:b1:00.0/local_cpulist"), "0-31\n");
+    assert_eq!(text("node/sys/class/infiniband/mlx5_0/ports/1/hw_counters/out_of_sequence"), "12\n");
+    assert_eq!(text("node/sys/class/infiniband/mlx5_0/hw_counters/requests"), "13\n");
+    let config = text("pci-config.txt");
+    assert!(config.starts_with("0000:af:00.0 function\n00: b3 15 21 10 00"), "{config}");
+    let users = "77 train-gpu-17\n  /dev/infiniband/uverbs0 1\n  0::/user.slice/10.9.8.7\n";
+    assert_eq!(text("rdma-processes.txt"), users);
+}
+
+#[test]
+fn lists_of_the_node_have_no_secret_no_address_and_no_host() {
+    let root = node_with_card();
+    for (redact, secrets) in [(true, &["hunter2", "10.9.8.7", "gpu-17"][..]), (false, &["hunter2"])] {
+        let files = of_tree(&root, redact);
+        for secret in secrets {
+            assert!(
+                !files.iter().any(|(path, text)| path.contains(secret) || text.contains(secret)),
+                "{secret}"
+            );
+        }
+        // Nor the serial number of the card, which contains a MAC address, while the rest is as it was.
+        let config = &files.iter().find(|(path, _)| path.ends_with("pci-config.txt")).unwrap().1;
+        assert!(config.contains("\n100: 03 00 01 00 00 00 00 00 00 00 00 00 00 00 00 00\n"), "{config}");
+        assert!(config.contains("00: b3 15 21 10 00 00"), "{config}");
+    }
+    // A name of a process has 15 bytes: blocks of several lines do not fit.
+    let shapes = secrets::SHAPES.into_iter().filter(|(_, text, _)| !text.contains('\n'));
+    for (name, text, secret) in shapes {
+        fs::write(root.path().join("proc/77/comm"), format!("{text}\n")).unwrap();
+        let files = of_tree(&root, true);
+        let users = files.iter().find(|(path, _)| path.ends_with("rdma-processes.txt")).map(|(_, text)| text);
+        assert!(users.is_none_or(|users| !users.contains(secret)), "{name}: {users:?}");
+    }
+}
+
+#[test]
+fn the_kernel_lists_routes_and_rules_of_all_tables() {
+    let value = collect::netlink(&options(Path::new("/nonexistent")));
+    let rules = value["rules"]["first"].as_array().unwrap();
+    assert!(rules.iter().any(|rule| rule["table"] == 255 && rule["priority"] == 0), "{value}");
+    assert!(value["routes"]["first"].is_array() && value["routes"]["count"].is_number(), "{value}");
+}
