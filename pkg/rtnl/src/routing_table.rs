@@ -86,7 +86,7 @@ pub struct CutList<T> {
 }
 
 impl Handle {
-    /// Lists the routes of all tables, at most so many.
+    /// Lists the routes of all tables, at most `most` of them.
     ///
     /// # Errors
     /// Any of [`Error`].
@@ -99,7 +99,7 @@ impl Handle {
         })
     }
 
-    /// Lists the rules of both families, at most so many.
+    /// Lists the rules of both families, at most `most` of them.
     ///
     /// # Errors
     /// Any of [`Error`].

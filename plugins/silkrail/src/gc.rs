@@ -22,7 +22,8 @@ use crate::{
 ///
 /// Shows what is stale and why: journals of another boot, of killed ADDs, and of pods whose network namespace is gone;
 /// claims, pod map entries and notes without a journal; VLANs and bonds of ifacer that no pod uses. Nothing is changed
-/// without --yes or a yes on the terminal. Resources of running pods and of operations in progress are never touched. Files that cannot be parsed are listed and never deleted.
+/// without --yes or a yes on the terminal. Resources of running pods and of operations in progress are never touched.
+/// Files that cannot be parsed are listed and never deleted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct GcArgs {

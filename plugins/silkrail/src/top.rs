@@ -47,10 +47,10 @@ pub(crate) struct TopArgs {
     /// Time between two readings, in seconds
     #[arg(short, long, default_value = "1", value_name = "SECONDS", value_parser = interval)]
     interval: Duration,
-    /// Exit after so many intervals
+    /// Print this number of intervals and exit; never uses the whole screen
     #[arg(short = 'n', long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Print one interval and exit: the same as -n 1, and never uses the whole screen
+    /// Print one interval and exit: the same as -n 1
     #[arg(long, conflicts_with = "count")]
     once: bool,
     /// Sort by this; the highest first

@@ -26,7 +26,7 @@ const PODS: [&str; 8] = ["POD", "RX-B/S", "TX-B/S", "RX-PKT/S", "TX-PKT/S", "ERR
 /// The prefixes of powers of 1000.
 const PREFIXES: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
 
-/// Returns the lines of both tables, with at most so many rows each.
+/// Returns the lines of both tables, with at most `most` rows each.
 pub(super) fn lines(usage: &NodeUsage, most: [usize; 2]) -> io::Result<Vec<String>> {
     let mut text = Vec::new();
     let devices: Vec<_> = usage.devices.iter().take(most[0]).map(device).collect();

@@ -45,8 +45,8 @@ pub(crate) enum FrontendProcessError {
 pub(super) struct FrontendProcess(Child);
 
 impl FrontendProcess {
-    /// Starts the frontend with the arguments of this process, after those of its configuration file, and a socket as its standard
-    /// input.
+    /// Starts the frontend with the arguments of this process, after those of its configuration file, and a socket as its
+    /// standard input.
     pub(super) fn start(arguments: &[OsString]) -> io::Result<(Self, UnixStream)> {
         let (ours, theirs) = net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
