@@ -10,7 +10,7 @@ mod fixture;
 use std::{io::Write, sync::Arc, time::Duration};
 
 use api_server::{ApiFault, FakeApiServer};
-use exporter::{CollectorSet, NameFilter, ErrorReason, Exporter, ExporterOptions, WorkloadResolver};
+use exporter::{CollectorSet, ErrorReason, Exporter, ExporterOptions, NameFilter, WorkloadResolver};
 use exposition::ExpositionFormat;
 use fixture::{
     NODE, REPLICA_SET, RETRY_POLICY, kubeconfig, owner, owner_text, pod, reasons, start, until, until_owner,

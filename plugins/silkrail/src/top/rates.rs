@@ -124,8 +124,8 @@ mod tests {
     fn totals(bytes: u64, rnr: u64, cnp: [u64; 2], pause: [u64; 2]) -> CommonTotals {
         let priority = |frames, discards| PriorityTotals {
             pause_frames: Some(frames),
-            pause_microseconds: None,
             discards: Some(discards),
+            ..PriorityTotals::default()
         };
         CommonTotals {
             receive_bytes: Some(bytes),

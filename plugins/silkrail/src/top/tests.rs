@@ -40,6 +40,7 @@ fn port(device: u32, name: &str, [words, packets, rnr, cnp]: Values) -> PortRead
         counters: list(&[("port_rcv_data", words), ("port_xmit_packets", packets)]),
         link_statistics: RawCounters::default(),
         physical: Default::default(),
+        cm: None,
         speed: None,
         gids: None,
     }

@@ -127,7 +127,7 @@ fn exposition(pf: PortReading, vf: PortReading) -> Vec<Series> {
     report.devices.push(DeviceSnapshot::new(device(0, "mlx5_0", pf, None), None));
     report.devices.push(DeviceSnapshot::new(device(5, "mlx5_5", vf, Some(pod.clone())), None));
     report.pods.insert(pod, Some(Arc::new(job)));
-    let families = FamilyWriter::default().write(&report, &CounterHistory::default(), true);
+    let families = FamilyWriter::new(true, NameFilter::default()).write(&report, &CounterHistory::default());
     let text = families.encode(ExpositionFormat::Text);
     text.lines().filter(|line| !line.starts_with('#')).map(parsed).collect()
 }
