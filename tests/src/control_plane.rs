@@ -262,6 +262,11 @@ impl ControlPlane {
         self.path("agent")
     }
 
+    /// Returns the path of a kubeconfig file with the rights of the service account of silkraild, which it has none without components.
+    pub fn daemon_kubeconfig(&self) -> PathBuf {
+        self.path("silkraild")
+    }
+
     /// Returns the path of a kubeconfig file of the kubelet of a node: `node-a` or `node-b`.
     pub fn kubelet_kubeconfig(&self, node: &str) -> PathBuf {
         self.path(&format!("kubelet-{node}"))
@@ -336,7 +341,7 @@ impl ControlPlane {
         let account = "system:serviceaccount:silkrail:silkraild-ipam";
         let mut tokens = format!(
             "admin-token,admin,1,\"system:masters\"\nagent-token,{account},2\ncontroller-token,{account}-controller,3\n\
-             networks-token,system:serviceaccount:silkrail:silkraild-networks,4\n"
+             networks-token,system:serviceaccount:silkrail:silkraild-networks,4\nsilkraild-token,system:serviceaccount:silkrail:silkraild,5\n"
         );
         for node in KUBELETS {
             tokens += &format!("kubelet-{node}-token,system:node:{node},{node},\"system:nodes\"\n");
@@ -351,7 +356,7 @@ impl ControlPlane {
             ],
         });
         fs::write(keys.join("audit.yaml"), audited.to_string()).unwrap();
-        for user in ["admin", "agent", "controller", "networks"] {
+        for user in ["admin", "agent", "controller", "networks", "silkraild"] {
             self.write_kubeconfig(&self.path(user), user, self.api_port);
         }
         for node in KUBELETS {

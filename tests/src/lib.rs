@@ -24,7 +24,7 @@
 //! server without the node, [`pool_node`] a node that uses pools of the cluster, and [`partition`] its connection.
 //!
 //! For metrics: the [`daemon`] and its [`scrape`], a software device with queue pairs ([`rxe`]), pods as the kubelet
-//! represents them on a node ([`kube_pod`]) and as an API server lists them ([`api_server`]), and [`prometheus`] with the
+//! represents them on a node ([`kube_pod`]) and as an API server lists them ([`api_server`]), a node whose status can be patched ([`node_api`]), and [`prometheus`] with the
 //! queries of the [`dashboard`]s and other files of [`conf`].
 //!
 //! The tests `faults`, `fuzz` and `soak` are separate packages. `tests/invariants.md`, `tests/defects.md` and
@@ -59,6 +59,7 @@ pub mod kubernetes;
 pub mod machine;
 pub mod master_chain;
 pub mod multus;
+pub mod node_api;
 pub mod pair;
 pub mod parity;
 pub mod partition;

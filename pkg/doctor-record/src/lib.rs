@@ -20,10 +20,12 @@ const MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
 /// More findings are counted, and not recorded: each is a series of Prometheus.
 const MAX_FINDINGS: usize = 256;
-/// More ports are not recorded: each is a series of Prometheus.
+/// More ports, cards and GPUs are not recorded: each port is a series of Prometheus.
 const MAX_PORTS: usize = 256;
 /// The number of findings that ended which are kept.
 const MAX_ENDED: usize = 256;
+/// How long they are kept, in seconds.
+const MAX_ENDED_AGE: u64 = 30 * 86_400;
 
 /// The result of the last examination.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +42,9 @@ pub struct DoctorRecord {
     /// The ports of which the site file says whether they have a cable.
     #[serde(default)]
     pub ports: Vec<ExpectedPort>,
+    /// What the node consists of.
+    #[serde(default)]
+    pub inventory: NodeInventory,
 }
 
 /// A port of which the site file says whether it has a cable.
@@ -54,6 +59,46 @@ pub struct ExpectedPort {
     pub is_up: bool,
 }
 
+/// What a node consists of, for comparisons with other nodes. What is not known is absent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeInventory {
+    /// The release of the kernel: `6.12.0`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// The RDMA devices of PFs.
+    #[serde(default)]
+    pub cards: Vec<CardInventory>,
+    /// The GPUs.
+    #[serde(default)]
+    pub gpus: Vec<GpuInventory>,
+}
+
+/// The RDMA device of a PF.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CardInventory {
+    /// The RDMA device.
+    pub device: String,
+    /// The PCIe link: `32 GT/s x16`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pcie: Option<String>,
+    /// The MTU of the link of its first port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+}
+
+/// A GPU.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GpuInventory {
+    /// `vendor:device`, as PCI IDs.
+    pub model: String,
+    /// The lanes of its PCIe link. An idle GPU reduces its speed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lanes: Option<u32>,
+}
+
 /// What an examination found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Examined {
@@ -61,6 +106,8 @@ pub struct Examined {
     pub findings: Vec<RecordedFinding>,
     /// The ports of which the site file says whether they have a cable.
     pub ports: Vec<ExpectedPort>,
+    /// What the node consists of.
+    pub inventory: NodeInventory,
 }
 
 /// A finding. It is the same as a former one if kind and object are.
@@ -129,8 +176,10 @@ impl DoctorRecord {
     }
 
     fn followed_by(self, examined: Examined, time: u64) -> Self {
-        let Examined { mut findings, mut ports } = examined;
+        let Examined { mut findings, mut ports, mut inventory } = examined;
         ports.truncate(MAX_PORTS);
+        inventory.cards.truncate(MAX_PORTS);
+        inventory.gpus.truncate(MAX_PORTS);
         let omitted = findings.len().saturating_sub(MAX_FINDINGS);
         findings.truncate(MAX_FINDINGS);
         for finding in &mut findings {
@@ -143,8 +192,9 @@ impl DoctorRecord {
                 ended.push_front(EndedFinding { finding: former, until: time });
             }
         }
+        ended.retain(|ended| ended.until + MAX_ENDED_AGE >= time);
         ended.truncate(MAX_ENDED);
-        Self { time, findings, omitted, ended, ports }
+        Self { time, findings, omitted, ended, ports, inventory }
     }
 }
 
@@ -171,7 +221,7 @@ mod tests {
     }
 
     fn examined(findings: Vec<RecordedFinding>) -> Examined {
-        Examined { findings, ports: Vec::new() }
+        Examined { findings, ..Examined::default() }
     }
 
     #[test]
@@ -195,6 +245,14 @@ mod tests {
     }
 
     #[test]
+    fn what_ended_is_kept_for_thirty_days() {
+        let first = DoctorRecord::default().followed_by(examined(vec![finding("link-down", "eth0")]), 100);
+        let ended = first.followed_by(Examined::default(), 200);
+        let after = |seconds: u64| ended.clone().followed_by(Examined::default(), 200 + seconds).ended.len();
+        assert_eq!((after(30 * 86_400), after(30 * 86_400 + 1)), (1, 0));
+    }
+
+    #[test]
     fn the_number_of_findings_is_limited() {
         let many = (0..1000).map(|number| finding("link-down", &number.to_string())).collect();
         let record = DoctorRecord::default().followed_by(examined(many), 1);
@@ -212,6 +270,11 @@ mod tests {
             Examined {
                 findings: vec![finding("link-down", "eth0")],
                 ports: vec![ExpectedPort { device: "mlx5_0".into(), port: 1, is_up: false }],
+                inventory: NodeInventory {
+                    kernel: Some("6.12.0".into()),
+                    cards: vec![CardInventory { device: "mlx5_0".into(), ..CardInventory::default() }],
+                    gpus: vec![GpuInventory { model: "0x10de:0x2330".into(), lanes: Some(16) }],
+                },
             },
         )
         .unwrap();

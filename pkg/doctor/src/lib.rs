@@ -17,6 +17,7 @@ pub mod bundle;
 mod facts;
 mod finding;
 mod host_root;
+mod inventory;
 mod kernel_log;
 mod known;
 mod options;
@@ -24,6 +25,7 @@ mod rules;
 
 pub use facts::NodeFacts;
 pub use finding::{AcceptedFinding, DoctorReport, Finding, FindingId, Severity, SeverityCounts};
+pub use inventory::NodeInventory;
 pub use known::Known;
 pub use options::{
     DefinedNetwork, DesiredDcb, DesiredState, DesiredVfs, DoctorOptions, InvalidResource, OfferedResource,

@@ -2,6 +2,8 @@
 //!
 //! The crate `doctor` collects and judges the facts. This module contains the arguments and the output.
 
+mod fleet;
+mod history;
 mod log;
 mod other_commands;
 
@@ -13,7 +15,7 @@ use std::{
 };
 
 use ::doctor::{DoctorOptions, DoctorReport, Finding, NodeFacts, Severity, SeverityCounts, bundle};
-use doctor_record::{DoctorRecord, Examined, ExpectedPort, RecordedFinding};
+use doctor_record::{CardInventory, DoctorRecord, Examined, ExpectedPort, GpuInventory, RecordedFinding};
 use silkrail_cni::PLUGINS;
 use state::StateDir;
 
@@ -61,6 +63,11 @@ pub(crate) struct DoctorArgs {
     /// Also record the findings in the state directory, for the metrics of silkraild
     #[arg(long)]
     record: bool,
+    /// Show when the findings of --record came and went, since the boot and in the last 30 days, and exit
+    #[arg(long, conflicts_with_all = ["list", "record", "bundle", "networks", "chroot"])]
+    history: bool,
+    #[command(flatten)]
+    fleet: fleet::FleetArgs,
     /// Record again and again, with this many seconds between examinations, as in conf/silkrail-doctor; logs what begins and ends
     #[arg(long, value_name = "SECONDS", requires = "record", conflicts_with_all = ["json", "list", "bundle", "only"])]
     #[arg(value_parser = clap::value_parser!(u64).range(10..))]
@@ -87,14 +94,16 @@ Examples:
   silkrail doctor                                      all findings, errors first
   silkrail doctor --json | jq -r '.findings[] | select(.severity == \"error\") | .id'
   silkrail doctor --only rdma-mode-not-kept,memlock-limited
+  silkrail doctor --history                            findings that came and went
+  silkrail doctor --fleet gpu-01 gpu-02 gpu-03         what differs between nodes
   silkrail doctor --bundle node.tar.gz                 also write an archive for a support ticket
   kubectl get network-attachment-definitions -A -o json | silkrail doctor --networks -
 
 Exit status:
-  0   no error was found; there may be warnings
+  0   no error was found; there may be warnings. With --fleet: all nodes were read and are equal
   1   the command failed, or the bundle could not be written
   2   invalid usage
-  6   at least one error was found";
+  6   at least one error was found. With --fleet: a difference, or a node that could not be read";
 
 fn id(text: &str) -> Result<String, String> {
     match ::doctor::ids().any(|id| id.name == text) {
@@ -107,6 +116,12 @@ impl DoctorArgs {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
         if self.list {
             return list(self.json, out);
+        }
+        if self.fleet.is_wanted() {
+            return self.fleet.run(self.json, out);
+        }
+        if self.history {
+            return history::print(&resource_files::below(root, &self.state_dir), &self.only, self.json, out);
         }
         if let Some(directory) = &self.chroot {
             let failed =
@@ -192,7 +207,13 @@ fn examined(facts: &NodeFacts, report: &DoctorReport) -> Examined {
     let ports = ::doctor::expected_ports(facts).into_iter();
     let ports =
         ports.map(|port| ExpectedPort { device: port.device, port: port.port, is_up: port.is_up }).collect();
-    Examined { findings: findings.collect(), ports }
+    let ::doctor::NodeInventory { kernel, cards, gpus } = ::doctor::NodeInventory::of(facts);
+    let inventory = doctor_record::NodeInventory {
+        kernel,
+        cards: cards.into_iter().map(|(device, pcie, mtu)| CardInventory { device, pcie, mtu }).collect(),
+        gpus: gpus.into_iter().map(|(model, lanes)| GpuInventory { model, lanes }).collect(),
+    };
+    Examined { findings: findings.collect(), ports, inventory }
 }
 
 fn list(as_json: bool, out: &mut dyn Write) -> Result<CommandExit, CommandError> {

@@ -70,6 +70,22 @@ pub(crate) enum CommandError {
     Gc(#[from] ::gc::Error),
     #[error(transparent)]
     DoctorRecord(#[from] doctor_record::DoctorRecordError),
+    #[error(
+        "{} has no record of examinations: run silkrail doctor --record, or enable silkrail-doctor.timer; after a reboot the record \
+         begins anew",
+        path.display()
+    )]
+    NoDoctorRecord { path: PathBuf },
+    #[error(transparent)]
+    NodeAddress(#[from] fleet::InvalidNodeAddress),
+    #[error(transparent)]
+    Tls(#[from] fleet::TlsFileError),
+    #[error(
+        "no node is named: expected silkrail doctor --fleet HOST…, or --fleet-file FILE with a host in each line"
+    )]
+    NoNodes,
+    #[error("the token would be sent to {0} in clear text: expected addresses like https://HOST")]
+    TokenInClear(String),
     #[error("cannot change the root directory to {}: {source}", path.display())]
     Chroot { path: PathBuf, source: io::Error },
     #[error(transparent)]
@@ -185,6 +201,7 @@ impl CommandError {
             Self::NodeFile { .. } | Self::NoPf { .. } | Self::Profile { .. } => CommandExit::Wrong,
             Self::Network { .. } | Self::NothingToRender | Self::WatchJson => CommandExit::Wrong,
             Self::NoOtherNode | Self::ProbeRate { .. } => CommandExit::Wrong,
+            Self::NodeAddress(_) | Self::NoNodes | Self::TokenInClear(_) => CommandExit::Wrong,
             Self::ResourceFile(device_plugin::ResourceFileError::Invalid { .. }) => CommandExit::Wrong,
             Self::Apply(ApplyError::NodeFile(_)) | Self::Recover(RecoverError::NoFunction(_)) => {
                 CommandExit::Wrong
@@ -206,6 +223,8 @@ impl CommandError {
             | Self::CannotJudge(_)
             | Self::Gc(_)
             | Self::DoctorRecord(_)
+            | Self::NoDoctorRecord { .. }
+            | Self::Tls(_)
             | Self::Chroot { .. }
             | Self::Bundle(_)
             | Self::NoNodeFile { .. }

@@ -97,6 +97,9 @@ pub(crate) struct SilkraildCli {
     /// Whether to get the workloads of pods from the Kubernetes API
     #[arg(long, env = "SILKRAILD_KUBERNETES", default_value = "auto", value_name = "MODE")]
     pub(crate) kubernetes: KubernetesApi,
+    /// Keep the condition RDMAHealthy of the node in the Kubernetes API, from the findings of `silkrail doctor --record`
+    #[arg(long = "node-condition", env = "SILKRAILD_NODE_CONDITION")]
+    pub(crate) node_condition: bool,
     /// Also emit metrics with the names and labels that dashboards of another exporter use
     #[arg(long, value_name = "EXPORTER")]
     compat: Vec<Compat>,
@@ -173,8 +176,8 @@ sent by the pod that reads. pid_counters shows hardware counters that the kernel
 `rdma statistic qp set link mlx5_0/1 auto pid on` before pods create queue pairs.
 
 To attribute RDMA objects to pods, silkraild must run in the node's PID namespace (hostPID: true). To read devices in the
-network namespaces of pods, it needs CAP_SYS_ADMIN. It gets only the workloads of pods from the Kubernetes API; --once does
-not use the API.
+network namespaces of pods, it needs CAP_SYS_ADMIN. It gets the workloads of pods from the Kubernetes API, and with
+--node-condition it changes the status of its node; --once does not use the API.
 
 With --web.token-review, the API server authorizes each path by ClusterRoles with nonResourceURLs. The service account of
 silkraild needs the role system:auth-delegator. While the API server does not respond, silkraild accepts no new tokens.

@@ -15,6 +15,7 @@ mod http;
 mod kubernetes_api;
 mod log;
 mod networks;
+mod node_condition;
 mod node_name;
 mod node_view;
 mod open_files;
@@ -168,6 +169,7 @@ async fn serve(
 
 async fn read(options: &Options, mut settings: ExporterOptions) -> Result<(), DaemonError> {
     let Options { cli, arguments, .. } = options;
+    let condition = node_condition::keep(cli.node_condition, &settings);
     let owners = kubernetes_api::find(cli.kubernetes, &mut settings).await;
     let frontend = FrontendHandle::start(arguments).await?;
     let source = SnapshotSource::start(Exporter::new(settings, owners), frontend.first().web);
@@ -180,5 +182,6 @@ async fn read(options: &Options, mut settings: ExporterOptions) -> Result<(), Da
     tokio::select! {
         end = frontend.serve(&source) => Ok(end?),
         result = textfile => Ok(result?),
+        never = condition => match never {},
     }
 }

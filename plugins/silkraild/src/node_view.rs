@@ -6,13 +6,16 @@
 mod collector;
 mod counters;
 mod device;
+mod doctor;
 mod pod;
 mod unix_time;
 
 use exporter::NodeSnapshot;
 use serde::Serialize;
 
-use self::{collector::CollectorView, device::DeviceView, pod::PodView, unix_time::seconds};
+use self::{
+    collector::CollectorView, device::DeviceView, doctor::DoctorView, pod::PodView, unix_time::seconds,
+};
 
 /// The top-level object of `/api/v1/node`.
 #[derive(Debug, Serialize)]
@@ -29,6 +32,9 @@ pub(crate) struct NodeView {
     /// The RDMA mode: `shared` (devices are visible in all network namespaces) or `exclusive` (each in one).
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<String>,
+    /// The last examination of `silkrail doctor --record`; absent if there was none since the boot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    doctor: Option<DoctorView>,
     /// The status of each enabled collector.
     collectors: Vec<CollectorView>,
     /// The RDMA devices, those of the host namespace first.
@@ -45,6 +51,7 @@ impl From<&NodeSnapshot> for NodeView {
             time: seconds(report.taken),
             has_rdma: report.has_rdma,
             mode: report.mode.map(|mode| mode.to_string()),
+            doctor: report.doctor.as_ref().map(DoctorView::from),
             collectors: collector::all(report),
             devices: report.devices.iter().map(|device| DeviceView::of(device, report)).collect(),
             pods: pod::all(report),

@@ -7,6 +7,7 @@ mod controller;
 mod edits;
 mod kills;
 mod networks;
+mod node_condition;
 mod outages;
 mod pods;
 mod rights;

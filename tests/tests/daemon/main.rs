@@ -6,10 +6,12 @@
 mod bare;
 mod crowd;
 mod device_plugin;
+mod fleet;
 mod http;
 mod kubeconfig;
 mod labels;
 mod lifecycle;
+mod node_condition;
 mod privileges;
 mod textfile;
 mod tokens;

@@ -237,6 +237,10 @@ fn the_token_of_a_node_cannot_read_pods_unless_owners_are_enabled() {
     );
     review["spec"]["template"]["spec"]["containers"][0]["env"] = env(&patch);
     assert_eq!(review, patch, "they are equal otherwise");
+    let mut condition = conf::object("silkraild-node-condition/daemonset.yaml", "DaemonSet");
+    assert_eq!(env(&condition), json!([{"name": "SILKRAILD_NODE_CONDITION", "value": "true"}]));
+    condition["spec"]["template"]["spec"]["containers"][0]["env"] = env(&patch);
+    assert_eq!(condition, patch, "they are equal otherwise");
     assert_eq!(patch["metadata"]["name"], daemon_set()["metadata"]["name"]);
     assert_eq!(patch["metadata"]["namespace"], daemon_set()["metadata"]["namespace"]);
     let patch = patch["spec"]["template"]["spec"].clone();
@@ -269,6 +273,21 @@ fn the_account_can_read_pods_and_owners_only() {
 }
 
 #[test]
+fn the_account_for_node_conditions_can_patch_the_status_of_nodes_only() {
+    const CONDITION: &str = "silkraild-node-condition/rbac.yaml";
+    let role = conf::object(CONDITION, "ClusterRole");
+    assert_eq!(
+        role["rules"],
+        json!([{"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]}])
+    );
+    let binding = conf::object(CONDITION, "ClusterRoleBinding");
+    let account = conf::object(DAEMON_SET, "ServiceAccount");
+    assert_eq!(binding["roleRef"]["name"], role["metadata"]["name"]);
+    assert_eq!(binding["subjects"][0]["name"], account["metadata"]["name"]);
+    assert_eq!(binding["subjects"][0]["namespace"], account["metadata"]["namespace"]);
+}
+
+#[test]
 fn the_account_for_token_review_has_no_other_permission() {
     const REVIEW: &str = "silkraild-token-review/rbac.yaml";
     let (binding, account) =
@@ -280,7 +299,7 @@ fn the_account_for_token_review_has_no_other_permission() {
     let role = conf::object(REVIEW, "ClusterRole");
     assert_eq!(role["rules"], json!([{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]));
     let help = String::from_utf8(daemon::run(&["--help"]).stdout).unwrap();
-    for variable in ["SILKRAILD_WEB_TOKEN_REVIEW", "SILKRAILD_KUBERNETES"] {
+    for variable in ["SILKRAILD_WEB_TOKEN_REVIEW", "SILKRAILD_KUBERNETES", "SILKRAILD_NODE_CONDITION"] {
         assert!(help.contains(variable), "{help}");
     }
 }

@@ -553,4 +553,14 @@ fn findings_are_recorded_with_their_beginning_and_shown_by_silkraild() {
     let record = examine();
     assert_eq!((find(&record), &record["ended"][0]["id"]), (None, &json!("network-unusable")));
     assert!(metrics().of("silkrail_finding", &labels).is_empty());
+    let history = |more: &str| {
+        let args = format!("doctor --history --only network-unusable --state-dir {} {more}", state.display());
+        cli::silkrail(&args).ended(0)
+    };
+    let entry = &history("--json").json()["findings"][0];
+    assert_eq!((&entry["since"], &entry["until"]), (&first["since"], &record["time"]));
+    let table = history("").stdout;
+    assert!(table.starts_with("FOUND ") && table.lines().count() == 2, "{table}");
+    let none = format!("doctor --history --state-dir {}", state.with_file_name("none").display());
+    assert!(cli::silkrail(&none).ended(1).stderr.contains("has no record of examinations"));
 }

@@ -9,7 +9,7 @@ use rdma::{Device, Guid};
 use super::*;
 use crate::{
     DeviceInfo, PortReading, RawCounters, counter_history::CounterHistory, counter_layout::tests::port,
-    families::FamilyWriter,
+    NameFilter, families::FamilyWriter,
 };
 
 /// The metric of another program.
