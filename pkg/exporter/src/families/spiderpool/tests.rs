@@ -8,8 +8,8 @@ use rdma::{Device, Guid};
 
 use super::*;
 use crate::{
-    DeviceInfo, PortReading, RawCounters, counter_history::CounterHistory, counter_layout::tests::port,
-    NameFilter, families::FamilyWriter,
+    DeviceInfo, NameFilter, PortReading, RawCounters, counter_history::CounterHistory,
+    counter_layout::tests::port, families::FamilyWriter,
 };
 
 /// The metric of another program.
