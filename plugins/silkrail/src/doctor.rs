@@ -67,7 +67,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long, conflicts_with_all = ["list", "record", "bundle", "networks", "chroot"])]
     history: bool,
     #[command(flatten)]
-    fleet: fleet::FleetArgs,
+    fleet: Box<fleet::FleetArgs>,
     /// Record again and again, with this many seconds between examinations, as in conf/silkrail-doctor; logs what begins and ends
     #[arg(long, value_name = "SECONDS", requires = "record", conflicts_with_all = ["json", "list", "bundle", "only"])]
     #[arg(value_parser = clap::value_parser!(u64).range(10..))]

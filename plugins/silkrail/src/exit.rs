@@ -71,8 +71,8 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     DoctorRecord(#[from] doctor_record::DoctorRecordError),
     #[error(
-        "{} has no record of examinations: run silkrail doctor --record, or enable silkrail-doctor.timer; after a reboot the record \
-         begins anew",
+        "{} has no record of examinations: run silkrail doctor --record, or enable silkrail-doctor.timer; a reboot \
+         deletes the record",
         path.display()
     )]
     NoDoctorRecord { path: PathBuf },

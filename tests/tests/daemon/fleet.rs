@@ -13,9 +13,9 @@ use silkrail_tests::{cli, pki::OpensslCa};
 
 use crate::DaemonFixture;
 
-/// How a played daemon behaves.
+/// How a fake daemon behaves.
 #[derive(Debug, Clone)]
-enum Play {
+enum FakeDaemon {
     /// It replies.
     Node(Value),
     /// It accepts connections and sends nothing.
@@ -29,41 +29,41 @@ enum Play {
 }
 
 /// Starts a daemon that serves until the test's process ends.
-fn play(play: Play) -> SocketAddr {
+fn serve(behavior: FakeDaemon) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let play = play.clone();
-            thread::spawn(move || reply(stream, &play));
+            let behavior = behavior.clone();
+            thread::spawn(move || reply(stream, &behavior));
         }
     });
     address
 }
 
-fn reply(mut stream: TcpStream, play: &Play) {
+fn reply(mut stream: TcpStream, behavior: &FakeDaemon) {
     let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
     let request = lines.next().unwrap_or_default();
     assert_eq!(request, "GET /api/v1/node HTTP/1.1");
     let _ = lines.find(String::is_empty);
     let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
-    match play {
-        Play::Node(node) => {
+    match behavior {
+        FakeDaemon::Node(node) => {
             let text = node.to_string();
             let (first, second) = text.split_at(text.len() / 2);
             let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
             let body = format!("{}{}0\r\n\r\n", chunk(first), chunk(second));
             let _ = write!(stream, "{head}Transfer-Encoding: chunked\r\n\r\n{body}");
         }
-        Play::Silent => thread::sleep(Duration::from_secs(600)),
-        Play::Slow => {
+        FakeDaemon::Silent => thread::sleep(Duration::from_secs(600)),
+        FakeDaemon::Slow => {
             let _ = write!(stream, "{head}\r\n");
             while stream.write_all(b" ").is_ok() {
                 thread::sleep(Duration::from_millis(100));
             }
         }
-        Play::Endless => while stream.write_all(&[b' '; 1 << 16]).is_ok() {},
-        Play::Garbage => drop(stream.write_all(b"220 mail.example.org ESMTP\r\n\r\n")),
+        FakeDaemon::Endless => while stream.write_all(&[b' '; 1 << 16]).is_ok() {},
+        FakeDaemon::Garbage => drop(stream.write_all(b"220 mail.example.org ESMTP\r\n\r\n")),
     }
 }
 
@@ -131,9 +131,11 @@ fn what_differs_between_sixty_nodes_is_shown_although_some_hang() {
             37 => drop(node.as_object_mut().unwrap().remove("doctor")),
             _ => {}
         }
-        addresses.push(play(Play::Node(node)));
+        addresses.push(serve(FakeDaemon::Node(node)));
     }
-    let hang = [Play::Silent, Play::Silent, Play::Slow, Play::Endless, Play::Garbage].map(play);
+    let hang =
+        [FakeDaemon::Silent, FakeDaemon::Silent, FakeDaemon::Slow, FakeDaemon::Endless, FakeDaemon::Garbage]
+            .map(serve);
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("nodes");
@@ -178,8 +180,8 @@ fn what_differs_between_sixty_nodes_is_shown_although_some_hang() {
 
 #[test]
 fn equal_nodes_are_a_success_and_no_node_is_a_failure() {
-    let address = play(Play::Node(node(1)));
-    let other = play(Play::Node(node(2)));
+    let address = serve(FakeDaemon::Node(node(1)));
+    let other = serve(FakeDaemon::Node(node(2)));
     cli::silkrail(&format!("doctor --fleet {address},{other}")).ended(0);
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     cli::silkrail(&format!("doctor --fleet {closed}")).ended(1);

@@ -1,4 +1,4 @@
-//! Messages of drivers and of the kernel that tell of a fault, from the kernel log.
+//! Messages of drivers and of the kernel about faults, from the kernel log.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the kernel log of the last hours tells of faults.
+//! Faults that the kernel log of the last hours contains.
 
 use crate::{
     Finding, FindingId, NodeFacts, Severity,
