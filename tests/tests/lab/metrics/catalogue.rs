@@ -112,7 +112,10 @@ fn exclusive() -> String {
     let state_dir = machine.node.state_dir().display().to_string();
     silkrail(&format!("gc --yes --state-dir {state_dir}")).ended(0);
     // The machine has no plugin in /opt/cni/bin.
-    let recorded = silkrail(&format!("doctor --record --state-dir {state_dir}"));
+    let site = tempfile::NamedTempFile::new().unwrap();
+    fs::write(site.path(), "roles:\n  - {name: rail, match: {link: eth0}, cabled: true}\n").unwrap();
+    let site = site.path().display();
+    let recorded = silkrail(&format!("doctor --record --site {site} --state-dir {state_dir}"));
     assert!(recorded.stdout.contains("[cni-missing]"), "{recorded:?}");
     // A process outside of Kubernetes with a device.
     let of_process = machine.vf("eth1", 1);

@@ -77,19 +77,22 @@ const ZERO_PANELS: [&str; 11] = [
 
 /// Metrics that the node does not have: of other programs and options, of values that its network card does not report, and of
 /// errors. The demonstration data of `tests/monitoring` has them.
-const NOT_ON_THE_NODE: [&str; 8] = [
+const NOT_ON_THE_NODE: [&str; 9] = [
     "rdma_device_plugin_",
     "rdma_exporter_web_config_",
     "rdma_ipam_",
     "rdma_module_",
+    "rdma_port_expected_up",
     "rdma_port_fec_",
     "rdma_port_link_down_events_total",
     "rdma_scrape_errors_total",
     "silkrail_",
 ];
 
-/// Recording rules that count faults, which the node does not have.
-const RECORDED_FAULTS: [&str; 2] = [
+/// Recording rules of faults, which the node does not have, and of probes, which it does not make.
+const RECORDED_FAULTS: [&str; 4] = [
+    "node_device:silkrail_probe_round_trip_seconds:p99_15m",
+    "node_device_port:rdma_port_up:unexpectedly_down",
     "node_device_port:rdma_port_link_down_events:increase2m",
     "node_device_kind:rdma_device_pcie_errors:increase2m",
 ];
