@@ -52,10 +52,10 @@ impl Handle {
 
     /// Sets the traffic classes. Start with those of [`Handle::settings`]: every field is sent.
     ///
-    /// It is not read again: drivers change shares that have no meaning, and a willing link follows its peer.
+    /// It is read again: ice, while a DSCP has a priority, accepts any classes, and keeps one for each priority.
     ///
     /// # Errors
-    /// [`Error::InvalidEts`]; [`Error::Unsupported`] if the driver has no ETS; [`Error::Refused`] with `EINVAL` if the card's
+    /// [`Error::InvalidEts`]; [`Error::NotApplied`] if frames are transmitted in another way than requested; [`Error::Unsupported`] if the driver has no ETS; [`Error::Refused`] with `EINVAL` if the card's
     /// firmware manages DCB, or does not support the algorithm.
     ///
     /// # Kernel
@@ -65,7 +65,14 @@ impl Handle {
         let before = supported(link, ETS, self.settings(link)?.ets)?;
         ets.check(before.max_classes).map_err(invalid)?;
         let change = DefaultNla::new(DCB_ATTR_IEEE_ETS, ets.encode());
-        confirm(link, ETS, self.ieee(link, ETS, DCB_CMD_IEEE_SET, change)?)
+        confirm(link, ETS, self.ieee(link, ETS, DCB_CMD_IEEE_SET, change)?)?;
+        let after = supported(link, ETS, self.settings(link)?.ets)?;
+        if after.transmits_as(ets) {
+            return Ok(());
+        }
+        let text =
+            |ets: &Ets| format!("{:?} {:?} {:?}", ets.priority_class, ets.algorithm, ets.transmit_bandwidth);
+        Err(Error::NotApplied { link: link.clone(), what: ETS, requested: text(ets), found: text(&after) })
     }
 
     /// Adds an application priority.

@@ -70,6 +70,9 @@ impl DcbChange {
     /// Adds a change to the list of those that were made. Changes that revert each other are removed, and several of one setting
     /// become one.
     pub fn record(self, made: &mut Vec<Self>) {
+        if made.contains(&self) {
+            return; // another program has reverted it, and it was made again
+        }
         let is_same_setting = |other: &Self| match (other, &self) {
             (Self::Pfc { .. }, Self::Pfc { .. }) | (Self::Ets { .. }, Self::Ets { .. }) => true,
             _ => *other == self.inverse(),
@@ -169,8 +172,9 @@ mod tests {
         let (add, remove) = (DcbChange::AddApp(app(26, 3)), DcbChange::RemoveApp(app(26, 3)));
         assert!(recorded(&[add.clone(), remove.clone()]).is_empty());
         assert!(recorded(&[remove.clone(), add.clone()]).is_empty());
-        let both = [remove, DcbChange::AddApp(app(26, 4))];
+        let both = [remove.clone(), DcbChange::AddApp(app(26, 4))];
         assert_eq!(recorded(&both), both);
+        assert_eq!(recorded(&[add.clone(), add.clone()]), [add]);
     }
 
     #[test]

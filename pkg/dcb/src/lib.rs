@@ -23,7 +23,8 @@
 //! * bnxt has no maximum rates and no buffers. If the host manages DCB, it reports zeros, and no PFC counters, until something
 //!   is set through this interface: what other tools set in the card is not visible. If its firmware manages DCB, it reports
 //!   what the firmware had at the first reading for PFC, and refuses every change with `EINVAL`.
-//! * ice has no maximum rates and no buffers. If its firmware runs LLDP (mode [`DcbxMode::lld_managed`]), it refuses every
+//! * ice has no maximum rates and no buffers. While a DSCP has a priority, each priority has the class of its number, and the first
+//!   DSCP and the last one that is removed reset the classes and PFC. If its firmware runs LLDP (mode [`DcbxMode::lld_managed`]), it refuses every
 //!   change with `EINVAL`.
 //!
 //! The kernel replies to a change with a success that has a status of one byte in it; this crate returns it as an error

@@ -90,10 +90,11 @@ impl WantedDcb {
     /// The former priority of a DSCP is removed before the new one is added: ice refuses a second one.
     pub fn changes(&self, settings: &DcbSettings) -> Vec<DcbChange> {
         let mut changes = Vec::new();
-        changes.extend(self.ets_change(settings));
         let apps = self.app_changes(settings);
         changes.extend(apps.0.into_iter().map(DcbChange::RemoveApp));
         changes.extend(apps.1.into_iter().map(DcbChange::AddApp));
+        // After the DSCPs: the first one gives the classes of ice other values.
+        changes.extend(self.ets_change(settings));
         // Last, since the priorities must have their classes: the buffers of a card depend on both.
         changes.extend(self.pfc_change(settings));
         changes

@@ -59,7 +59,7 @@ impl UsageEvidence {
     }
 
     fn of_function(&self, seen: &FunctionView<'_>) -> Result<Vec<VfUser>, Error> {
-        let mut users = self.claims.of(seen);
+        let mut users = self.claims.of(seen, &self.all_uppers(seen)?);
         users.extend(self.kubelet.of(seen.pci));
         users.extend(self.elsewhere(seen)?);
         users.extend(seen.rdma.iter().flat_map(|device| self.contexts.of(device)));
@@ -69,6 +69,23 @@ impl UsageEvidence {
             users.extend(uppers.into_iter().map(|upper| VfUser::Upper { link: link.clone(), upper }));
         }
         Ok(users)
+    }
+
+    /// Returns the links on top of a function's link, and those on top of them: a VLAN of a bond of it.
+    fn all_uppers(&self, seen: &FunctionView<'_>) -> Result<Vec<String>, Error> {
+        let mut all = seen.link.map(|link| self.sysfs.uppers(link)).transpose()?.unwrap_or_default();
+        let mut at = 0;
+        while let Some(upper) = all.get(at) {
+            let next =
+                upper.parse().map(|upper| self.sysfs.uppers(&upper)).unwrap_or_else(|_| Ok(Vec::new()))?;
+            for link in next {
+                if !all.contains(&link) {
+                    all.push(link);
+                }
+            }
+            at += 1;
+        }
+        Ok(all)
     }
 
     /// Returns the devices of a function that exist in another network namespace.

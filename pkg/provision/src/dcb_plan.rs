@@ -3,16 +3,19 @@
 use dcb::{DcbChange, DcbSettings, WantedDcb, host_mode_remedy};
 use inventory::{Pf, VfUser};
 
-use crate::PfRefusal;
+use crate::{DcbReading, DcbRecord, PfRefusal};
+
+/// The driver that refuses PFC with `EINVAL` until it was told the traffic classes (`bnxt_hwrm_queue_pfc_cfg`).
+const NEEDS_CLASSES_FOR_PFC: &str = "bnxt_en";
 
 /// A PF's DCB settings: as they are, as they should be, and what was changed since the boot.
 pub(crate) struct DcbState<'a> {
     pub(crate) pf: &'a Pf,
-    /// The current settings; `None` if the driver has none.
-    pub(crate) settings: Option<&'a DcbSettings>,
+    /// The current settings; `None` if neither the node file nor a record concerns them.
+    pub(crate) reading: Option<&'a DcbReading>,
     pub(crate) wanted: Option<&'a WantedDcb>,
     /// The changes that silkrail has made.
-    pub(crate) made: &'a [DcbChange],
+    pub(crate) record: DcbRecord,
 }
 
 /// The changes of a PF's DCB settings.
@@ -20,40 +23,79 @@ pub(crate) struct DcbState<'a> {
 pub(crate) struct DcbPlan {
     /// The changes in order; empty if they are refused.
     pub(crate) changes: Vec<DcbChange>,
-    /// The changes since the boot, after these.
-    pub(crate) made: Vec<DcbChange>,
+    /// The record before these changes.
+    pub(crate) record: DcbRecord,
     /// Why they are refused.
     pub(crate) refusal: Option<PfRefusal>,
-    /// Changes that are not reverted, and why.
+    /// Changes that are not made, and why.
     pub(crate) notes: Vec<String>,
 }
 
 impl DcbState<'_> {
     /// Plans the changes. `force` permits them even if the node's own traffic may run over the PF.
     pub(crate) fn plan(&self, force: bool) -> DcbPlan {
-        let mut plan = DcbPlan { made: self.made.to_vec(), ..DcbPlan::default() };
-        let Some(settings) = self.settings else {
-            let wants = self.wanted.is_some_and(|wanted| *wanted != WantedDcb::default());
-            plan.refusal = wants.then(|| PfRefusal::DcbUnsupported(vec!["DCB"]));
-            return plan;
+        let settings = match self.settings() {
+            Ok(settings) => settings,
+            Err(unread) => return DcbPlan { record: self.record.clone(), ..unread },
         };
+        let mut plan = DcbPlan::default();
+        plan.record.made = self.record.made_in(settings);
         let mut changes = self.reverts(settings, &mut plan);
         changes.extend(self.wanted.map(|wanted| wanted.changes(settings)).unwrap_or_default());
+        self.announce_classes(settings, &mut changes);
         plan.refusal = self.refusal(settings, &changes, force);
         if plan.refusal.is_none() {
-            changes.iter().cloned().for_each(|change| change.record(&mut plan.made));
+            plan.record.pending.clone_from(&changes);
             plan.changes = changes;
         }
         plan
     }
 
     /// Compares a PF that another program manages.
-    pub(crate) fn external(&self) -> Option<PfRefusal> {
-        let wanted = self.wanted?;
-        let Some(settings) = self.settings else { return Some(PfRefusal::DcbUnsupported(vec!["DCB"])) };
+    pub(crate) fn external(&self) -> DcbPlan {
+        let settings = match self.settings() {
+            Ok(settings) => settings,
+            Err(unread) => return unread,
+        };
+        let Some(wanted) = self.wanted else { return DcbPlan::default() };
+        let lacks = wanted.unsupported(settings);
         let changes: Vec<_> = wanted.changes(settings).iter().map(ToString::to_string).collect();
-        let differs = || PfRefusal::External(format!("its DCB settings differ: {}", changes.join(", ")));
-        (!changes.is_empty()).then(differs)
+        let refusal = match (&lacks[..], &changes[..]) {
+            ([], []) => None,
+            ([], _) => Some(PfRefusal::External(format!("its DCB settings differ: {}", changes.join(", ")))),
+            _ => Some(PfRefusal::DcbUnsupported(lacks)),
+        };
+        DcbPlan { refusal, ..DcbPlan::default() }
+    }
+
+    /// Returns the current settings, or a plan without changes that says why there are none.
+    fn settings(&self) -> Result<&DcbSettings, DcbPlan> {
+        let is_wanted = self.wanted.is_some_and(|wanted| *wanted != WantedDcb::default());
+        let refused = |refusal| DcbPlan { refusal: is_wanted.then_some(refusal), ..DcbPlan::default() };
+        match self.reading {
+            Some(DcbReading::Settings(settings)) => Ok(settings),
+            Some(DcbReading::Unsupported) => Err(refused(PfRefusal::DcbUnsupported(vec!["DCB"]))),
+            Some(DcbReading::Failed(error)) => Err(refused(PfRefusal::DcbUnread(error.clone()))),
+            Some(DcbReading::NoLink) => {
+                let note = "its link is not in this network namespace: its DCB settings are neither compared nor changed";
+                Err(DcbPlan { notes: vec![note.into()], ..DcbPlan::default() })
+            }
+            None => Err(DcbPlan::default()),
+        }
+    }
+
+    /// Adds a change of the traffic classes to those that they have, if the driver needs it for PFC.
+    fn announce_classes(&self, settings: &DcbSettings, changes: &mut Vec<DcbChange>) {
+        let has_classes = changes.iter().any(|change| matches!(change, DcbChange::Ets { .. }));
+        let pfc = changes.iter().position(|change| matches!(change, DcbChange::Pfc { .. }));
+        if let (Some(at), Some(classes), false) = (pfc, &settings.ets, has_classes)
+            && self.pf.driver.as_deref() == Some(NEEDS_CLASSES_FOR_PFC)
+        {
+            let mut classes = Box::new(classes.clone());
+            // bnxt reports class 8, which does not exist, after a change that failed.
+            classes.priority_class.iter_mut().filter(|class| **class >= 8).for_each(|class| *class = 0);
+            changes.insert(at, DcbChange::Ets { from: classes.clone(), to: classes });
+        }
     }
 
     /// Returns the reverts of changes to settings that the node file does not contain any more, the latest first. A setting that
@@ -62,11 +104,11 @@ impl DcbState<'_> {
         let is_unwanted =
             |change: &&DcbChange| !self.wanted.is_some_and(|wanted| wanted.wants_setting_of(change));
         let mut reverts = Vec::new();
-        for change in self.made.iter().filter(is_unwanted).rev() {
+        for change in plan.record.made.clone().iter().filter(is_unwanted).rev() {
             if change.is_in_place(settings) {
                 reverts.push(change.inverse());
             } else {
-                plan.made.retain(|made| made != change);
+                plan.record.made.retain(|made| made != change);
                 plan.notes.push(format!("not reverted, since another program has changed it: {change}"));
             }
         }
@@ -107,7 +149,7 @@ impl DcbState<'_> {
 
 #[cfg(test)]
 mod tests {
-    use dcb::{AppPriority, AppSelector, DcbxMode, Pfc};
+    use dcb::{AppPriority, AppSelector, DcbxMode, Ets, Pfc, TransmissionSelection};
     use inventory::ProtectionReason;
 
     use super::*;
@@ -130,7 +172,16 @@ mod tests {
     }
 
     fn plan(pf: &Pf, settings: &DcbSettings, wanted: Option<&WantedDcb>, made: &[DcbChange]) -> DcbPlan {
-        DcbState { pf, settings: Some(settings), wanted, made }.plan(false)
+        let reading = DcbReading::Settings(Box::new(settings.clone()));
+        let record = DcbRecord { made: made.to_vec(), pending: Vec::new() };
+        DcbState { pf, reading: Some(&reading), wanted, record }.plan(false)
+    }
+
+    /// The changes that silkrail has made after a plan was executed.
+    fn made(plan: &DcbPlan) -> Vec<DcbChange> {
+        let mut made = plan.record.made.clone();
+        plan.changes.iter().cloned().for_each(|change| change.record(&mut made));
+        made
     }
 
     #[test]
@@ -138,21 +189,21 @@ mod tests {
         let pf = pf(0);
         let first = plan(&pf, &settings(&[]), Some(&pfc(&[3])), &[]);
         assert_eq!(
-            (&first.changes[..], &first.made[..]),
+            (&first.changes[..], &made(&first)[..]),
             (&[change(&[], &[3])][..], &[change(&[], &[3])][..])
         );
-        let second = plan(&pf, &settings(&[3]), Some(&pfc(&[4])), &first.made);
-        assert_eq!(second.made, [change(&[], &[4])], "the value before the first change is kept");
+        let second = plan(&pf, &settings(&[3]), Some(&pfc(&[4])), &made(&first));
+        assert_eq!(made(&second), [change(&[], &[4])], "the value before the first change is kept");
         for wanted in [None, Some(&WantedDcb::default())] {
-            let removed = plan(&pf, &settings(&[4]), wanted, &second.made);
-            assert_eq!((&removed.changes[..], removed.made.len()), (&[change(&[4], &[])][..], 0));
+            let removed = plan(&pf, &settings(&[4]), wanted, &made(&second));
+            assert_eq!((&removed.changes[..], made(&removed).len()), (&[change(&[4], &[])][..], 0));
         }
     }
 
     #[test]
     fn what_another_program_has_changed_since_is_not_reverted() {
         let reverted = plan(&pf(0), &settings(&[5]), None, &[change(&[], &[3])]);
-        assert!(reverted.changes.is_empty() && reverted.made.is_empty(), "{reverted:?}");
+        assert!(reverted.changes.is_empty() && reverted.record.is_empty(), "{reverted:?}");
         assert!(reverted.notes[0].contains("another program has changed it"), "{reverted:?}");
     }
 
@@ -165,10 +216,10 @@ mod tests {
         let first = plan(&pf(0), &before, Some(&wanted(26)), &[]);
         assert_eq!(first.changes, [DcbChange::RemoveApp(app(26, 1)), DcbChange::AddApp(app(26, 3))]);
         let is = DcbSettings { apps: vec![app(26, 3)], ..settings(&[]) };
-        let second = plan(&pf(0), &is, Some(&wanted(48)), &first.made);
+        let second = plan(&pf(0), &is, Some(&wanted(48)), &made(&first));
         let expected =
             [DcbChange::RemoveApp(app(26, 3)), DcbChange::AddApp(app(26, 1)), DcbChange::AddApp(app(48, 3))];
-        assert_eq!((&second.changes[..], &second.made[..]), (&expected[..], &expected[2..]));
+        assert_eq!((&second.changes[..], &made(&second)[..]), (&expected[..], &expected[2..]));
     }
 
     #[test]
@@ -176,7 +227,7 @@ mod tests {
         let by_firmware =
             DcbSettings { dcbx: Some(DcbxMode { ieee: true, ..DcbxMode::default() }), ..settings(&[]) };
         let refused = plan(&pf(0), &by_firmware, Some(&pfc(&[3])), &[]);
-        assert!(refused.changes.is_empty() && refused.made.is_empty());
+        assert!(refused.changes.is_empty() && refused.record.is_empty());
         let text = refused.refusal.unwrap().to_string();
         assert!(text.contains("dcb dcbx set dev ens6f0np0 host ieee"), "{text}");
         assert!(plan(&pf(0), &by_firmware, Some(&pfc(&[])), &[]).refusal.is_none(), "nothing to change");
@@ -195,8 +246,9 @@ mod tests {
 
         let route = ProtectionReason::DefaultRoute { link: "ens6f0np0".parse().unwrap() };
         let own = Pf { protections: vec![route], ..pf(0) };
-        let state =
-            DcbState { pf: &own, settings: Some(&settings(&[])), wanted: Some(&pfc(&[3])), made: &[] };
+        let reading = DcbReading::Settings(Box::new(settings(&[])));
+        let record = DcbRecord::default();
+        let state = DcbState { pf: &own, reading: Some(&reading), wanted: Some(&pfc(&[3])), record };
         assert!(matches!(state.plan(false).refusal, Some(PfRefusal::Protected(_))));
         assert_eq!(state.plan(true).changes.len(), 1);
     }
@@ -204,12 +256,65 @@ mod tests {
     #[test]
     fn a_driver_without_dcb_is_refused_only_if_dcb_is_wanted() {
         let (pf, nothing, lossless) = (pf(0), WantedDcb::default(), pfc(&[3]));
-        let without = |wanted| DcbState { pf: &pf, settings: None, wanted, made: &[] }.plan(false).refusal;
+        let without = |wanted| unread(&pf, &DcbReading::Unsupported, wanted, &[]).refusal;
         assert_eq!(without(None), None);
         assert_eq!(without(Some(&nothing)), None);
         let refused = without(Some(&lossless)).unwrap();
         assert!(refused.is_unsupported() && refused.to_string().contains("DCB"), "{refused}");
         let no_pfc = DcbSettings { pfc: None, ..settings(&[]) };
         assert!(plan(&pf, &no_pfc, Some(&lossless), &[]).refusal.unwrap().is_unsupported());
+        let reading = DcbReading::Settings(Box::new(no_pfc));
+        let wanted = Some(&lossless);
+        let state = DcbState { pf: &pf, reading: Some(&reading), wanted, record: DcbRecord::default() };
+        assert!(state.external().refusal.unwrap().is_unsupported());
+    }
+
+    fn unread(pf: &Pf, reading: &DcbReading, wanted: Option<&WantedDcb>, pending: &[DcbChange]) -> DcbPlan {
+        let record = DcbRecord { made: vec![change(&[], &[3])], pending: pending.to_vec() };
+        DcbState { pf, reading: Some(reading), wanted, record }.plan(false)
+    }
+
+    #[test]
+    fn the_record_of_settings_that_cannot_be_read_is_kept() {
+        let (pf, lossless, pending) = (pf(0), pfc(&[3]), [change(&[3], &[])]);
+        let failed = DcbReading::Failed("no reply within 5s".into());
+        for reading in [DcbReading::Unsupported, DcbReading::NoLink, failed.clone()] {
+            let plan = unread(&pf, &reading, Some(&lossless), &pending);
+            let expected = DcbRecord { made: vec![change(&[], &[3])], pending: pending.to_vec() };
+            assert_eq!(plan.record, expected, "{reading:?}");
+            assert!(plan.changes.is_empty());
+        }
+        let refusal = unread(&pf, &failed, Some(&lossless), &[]).refusal.unwrap().to_string();
+        assert!(refusal.contains("no reply within 5s"), "{refusal}");
+        let no_link = unread(&pf, &DcbReading::NoLink, Some(&lossless), &[]);
+        assert!(no_link.refusal.is_none() && no_link.notes[0].contains("namespace"), "{no_link:?}");
+    }
+
+    /// What bnxt reports before something is set.
+    fn unset_classes() -> Ets {
+        Ets {
+            willing: false,
+            max_classes: 8,
+            credit_based_shaper: false,
+            priority_class: [0; 8],
+            transmit_bandwidth: [0; 8],
+            receive_bandwidth: [0; 8],
+            algorithm: [TransmissionSelection::Strict; 8],
+            recommended_bandwidth: [0; 8],
+            recommended_algorithm: [TransmissionSelection::Strict; 8],
+            recommended_priority_class: [0; 8],
+        }
+    }
+
+    #[test]
+    fn bnxt_is_told_its_traffic_classes_before_pfc() {
+        let with_classes = DcbSettings { ets: Some(unset_classes()), ..settings(&[]) };
+        let bnxt = Pf { driver: Some("bnxt_en".into()), ..pf(0) };
+        let planned = plan(&bnxt, &with_classes, Some(&pfc(&[3])), &[]);
+        assert!(
+            matches!(&planned.changes[..], [DcbChange::Ets { from, to }, DcbChange::Pfc { .. }] if from == to)
+        );
+        assert_eq!(made(&planned), [change(&[], &[3])], "it is no change to revert");
+        assert_eq!(plan(&pf(0), &with_classes, Some(&pfc(&[3])), &[]).changes, [change(&[], &[3])]);
     }
 }

@@ -2,9 +2,10 @@
 
 use std::{path::Path, thread};
 
+use dcb::DcbChange;
 use identifiers::PciAddress;
 
-use crate::{PciBackend, PciBackendError, PfPlan, PfRecord, PfStep, ProvisionPlan};
+use crate::{DcbRecord, PciBackend, PciBackendError, PfPlan, PfRecord, PfStep, ProvisionPlan};
 
 /// Called before each step. PFs are changed concurrently.
 pub type ProgressCallback<'a> = &'a (dyn Fn(&PfPlan, &PfStep) + Sync);
@@ -45,12 +46,14 @@ pub fn execute(
     memory: &Path,
     progress: ProgressCallback<'_>,
 ) -> Vec<PfFailure> {
-    let wanted = plan.pfs.iter().filter(|pf| pf.refusal.is_none() && !pf.steps.is_empty());
+    let is_run = |pf: &&PfPlan| pf.refusal.is_none() && (!pf.steps.is_empty() || pf.dcb_record_differs);
+    let wanted = plan.pfs.iter().filter(is_run);
     thread::scope(|scope| {
-        let workers: Vec<_> =
-            wanted.map(|pf| scope.spawn(|| PfRun { pf, hardware, memory, progress }.run())).collect();
+        let workers: Vec<_> = wanted
+            .map(|pf| scope.spawn(|| PfRun { pf, hardware, memory, progress, dcb: pf.dcb.clone() }.run()))
+            .collect();
         // A worker does not panic: it unwraps nothing.
-        workers.into_iter().filter_map(|worker| worker.join().ok()?.err()).collect()
+        workers.into_iter().filter_map(|worker| worker.join().ok()).flatten().collect()
     })
 }
 
@@ -59,19 +62,40 @@ struct PfRun<'a> {
     hardware: &'a dyn PciBackend,
     memory: &'a Path,
     progress: ProgressCallback<'a>,
+    /// The record of its DCB settings after the last step.
+    dcb: DcbRecord,
 }
 
 impl PfRun<'_> {
-    fn run(&self) -> Result<(), PfFailure> {
-        self.save_record(false).map_err(|why| self.failure(None, why))?;
+    /// A change of the DCB settings that fails does not keep the PF from its VFs, but from the changes that follow it.
+    fn run(mut self) -> Vec<PfFailure> {
+        if let Err(why) = self.save_record(false) {
+            return vec![self.failure(None, why)];
+        }
+        let mut failures = Vec::new();
+        let mut is_complete = true;
         for step in &self.pf.steps {
+            let is_dcb = matches!(step, PfStep::Dcb(_));
+            if is_dcb && !failures.is_empty() {
+                continue;
+            }
             (self.progress)(self.pf, step);
             if let Err(error) = self.step(step) {
                 self.restore_autoprobe(step, &error);
-                return Err(self.failure(Some(step.clone()), error.into()));
+                failures.push(self.failure(Some(step.clone()), error.into()));
+                is_complete = is_dcb;
+                if !is_dcb {
+                    break;
+                }
+            } else if let PfStep::Dcb(change) = step {
+                change.clone().record(&mut self.dcb.made);
             }
         }
-        self.save_record(true).map_err(|why| self.failure(None, why))
+        let is_planned = |change: &DcbChange| self.pf.steps.contains(&PfStep::Dcb(change.clone()));
+        self.dcb.pending.retain(|change| !is_planned(change));
+        let record = self.save_record(is_complete);
+        failures.extend(record.err().map(|why| self.failure(None, why)));
+        failures
     }
 
     /// Restores autoprobe if no VFs were created, since an operator may create some manually. After a timeout it stays off:
@@ -93,7 +117,7 @@ impl PfRun<'_> {
             boot_id,
             autoprobe: self.pf.autoprobe,
             vfs: self.pf.ours,
-            dcb: self.pf.dcb_made.clone(),
+            dcb: self.dcb.clone(),
             complete,
         };
         Ok(memory.write(self.memory, self.pf.pci)?)

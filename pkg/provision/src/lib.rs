@@ -19,6 +19,8 @@
 mod apply;
 mod broken_function;
 mod dcb_plan;
+mod dcb_reading;
+mod dcb_record;
 mod execute;
 mod guid_file;
 mod invalid_node_file;
@@ -40,6 +42,8 @@ mod vf_policy;
 
 pub use apply::{Apply, ApplyError, lock};
 pub use broken_function::{RecoverMethod, RecoverStep};
+pub use dcb_reading::DcbReading;
+pub use dcb_record::DcbRecord;
 pub use execute::{PfFailure, PfFailureCause, ProgressCallback, execute};
 pub use guid_file::GuidFile;
 pub use invalid_node_file::InvalidNodeFile;

@@ -2,11 +2,10 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use dcb::DcbSettings;
 use identifiers::PciAddress;
-use inventory::{Inventory, NodePaths, Pf};
+use inventory::{Inventory, NodePaths};
 
-use crate::{NodeFile, PfRecord};
+use crate::{DcbReading, NodeFile, PfRecord};
 
 /// The state of a node, read at one time.
 #[derive(Debug)]
@@ -15,8 +14,8 @@ pub struct NodeReading {
     pub inventory: Inventory,
     /// What was changed since the boot, by the PF.
     pub records: BTreeMap<PciAddress, PfRecord>,
-    /// The DCB settings of PFs whose driver has some, if the node file or a record concerns them.
-    pub dcb: BTreeMap<PciAddress, DcbSettings>,
+    /// The DCB settings of PFs, if the node file or a record concerns them.
+    pub dcb: BTreeMap<PciAddress, DcbReading>,
 }
 
 /// The state of a node could not be read.
@@ -28,9 +27,6 @@ pub enum NodeReadingError {
     /// A record could not be read.
     #[error(transparent)]
     Record(#[from] statefile::Error),
-    /// The DCB settings of a PF could not be read.
-    #[error(transparent)]
-    Dcb(#[from] dcb::Error),
 }
 
 impl NodeReading {
@@ -47,20 +43,10 @@ impl NodeReading {
             let is_wanted =
                 file.pfs.iter().any(|settings| settings.dcb.is_some() && settings.matches.holds(pf));
             if is_changed || is_wanted {
-                reading.dcb.extend(dcb_settings(pf)?.map(|settings| (pf.pci, settings)));
+                reading.dcb.insert(pf.pci, DcbReading::read(pf));
             }
             reading.records.extend(record.map(|record| (pf.pci, record)));
         }
         Ok(reading)
-    }
-}
-
-/// Returns the DCB settings of a PF's link; `None` if its driver has none, or the PF has no link.
-fn dcb_settings(pf: &Pf) -> Result<Option<DcbSettings>, dcb::Error> {
-    let Some(link) = &pf.link else { return Ok(None) };
-    match dcb::Handle::open()?.settings(&link.name) {
-        Ok(settings) => Ok(Some(settings)),
-        Err(dcb::Error::Unsupported { .. } | dcb::Error::NoSuchLink { .. }) => Ok(None),
-        Err(error) => Err(error),
     }
 }

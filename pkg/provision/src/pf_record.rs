@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use dcb::DcbChange;
 use identifiers::PciAddress;
 use serde::{Deserialize, Serialize};
+
+use crate::DcbRecord;
 
 /// The record of a PF, `/var/lib/silkrail/bootstrap/PCI-ADDRESS.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,8 +18,8 @@ pub struct PfRecord {
     /// The number of VFs that silkrail created.
     pub vfs: u32,
     /// The changes of its DCB settings, which are reverted if the node file does not contain them any more.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub dcb: Vec<DcbChange>,
+    #[serde(default, skip_serializing_if = "DcbRecord::is_empty")]
+    pub dcb: DcbRecord,
     /// Whether all steps were completed.
     pub complete: bool,
 }

@@ -42,6 +42,8 @@ pub enum PfRefusal {
     External(String),
     /// The driver does not have these DCB settings.
     DcbUnsupported(Vec<&'static str>),
+    /// Its DCB settings cannot be read.
+    DcbUnread(String),
     /// The card's firmware manages its DCB settings.
     DcbByFirmware {
         /// How to let the host manage them.
@@ -127,6 +129,7 @@ impl fmt::Display for PfRefusal {
                     what.join(", ")
                 )
             }
+            Self::DcbUnread(error) => write!(f, "its DCB settings cannot be read: {error}"),
             Self::DcbByFirmware { remedy } => write!(
                 f,
                 "its firmware manages its DCB settings, and may change them at any time; to let the host manage them: {remedy}"

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use dcb::DcbChange;
 use identifiers::{PciAddress, VfIndex};
 use inventory::Pf;
 use serde::Serialize;
 
 use crate::{
-    InvalidNodeFile, NodeFile, NodeReading, PfRecord, PfRefusal, PfSpec, PfStep,
+    DcbRecord, InvalidNodeFile, NodeFile, NodeReading, PfRecord, PfRefusal, PfSpec, PfStep,
     dcb_plan::{DcbPlan, DcbState},
     vf_policy::VfPolicy,
 };
@@ -59,9 +58,12 @@ pub struct PfPlan {
     /// The number of VFs that silkrail will have created.
     #[serde(skip)]
     pub(crate) ours: u32,
-    /// The changes of its DCB settings that silkrail will have made.
+    /// The record of its DCB settings before the first step.
     #[serde(skip)]
-    pub(crate) dcb_made: Vec<DcbChange>,
+    pub(crate) dcb: DcbRecord,
+    /// Whether that record differs from the one in the file, even if there are no steps.
+    #[serde(skip)]
+    pub(crate) dcb_record_differs: bool,
 }
 
 impl PfPlan {
@@ -151,9 +153,9 @@ pub fn plan(
         let memory = node.records.get(&pf.pci);
         let dcb = DcbState {
             pf,
-            settings: node.dcb.get(&pf.pci),
+            reading: node.dcb.get(&pf.pci),
             wanted: settings.dcb.as_ref(),
-            made: memory.map(|memory| memory.dcb.as_slice()).unwrap_or_default(),
+            record: memory.map(|memory| memory.dcb.clone()).unwrap_or_default(),
         };
         pfs.push(PlannedPf { pf, settings, policy, memory, dcb, consent }.plan());
     }
@@ -182,13 +184,18 @@ impl PlannedPf<'_> {
             notes: Vec::new(),
             autoprobe: self.former_autoprobe(),
             ours: 0,
-            dcb_made: self.dcb.made.to_vec(),
+            dcb: self.dcb.record.clone(),
+            dcb_record_differs: false,
         };
-        if plan.refusal.is_none() && !self.settings.externally_managed {
+        if plan.refusal.is_none() && self.settings.externally_managed {
+            let DcbPlan { refusal, notes, .. } = self.dcb.external();
+            (plan.dcb_refusal, plan.notes) = (refusal, notes);
+        } else if plan.refusal.is_none() {
             plan.steps = self.pf_steps();
-            let DcbPlan { changes, made, refusal, notes } = self.dcb.plan(self.consent.force);
+            let DcbPlan { changes, record, refusal, notes } = self.dcb.plan(self.consent.force);
             plan.steps.extend(changes.into_iter().map(PfStep::Dcb));
-            (plan.dcb_made, plan.dcb_refusal, plan.notes) = (made, refusal, notes);
+            plan.dcb_record_differs = record != self.dcb.record;
+            (plan.dcb, plan.dcb_refusal, plan.notes) = (record, refusal, notes);
             if self.pf.num_vfs == self.settings.vfs {
                 self.repair(&mut plan);
             } else {
@@ -258,7 +265,7 @@ impl PlannedPf<'_> {
             (Some(is), Some(least)) if is < least => {
                 Some(PfRefusal::External(format!("has the MTU {is}, expected at least {least}")))
             }
-            _ => self.dcb.external(),
+            _ => None,
         }
     }
 

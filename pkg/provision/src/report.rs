@@ -19,7 +19,7 @@ pub struct ApplyReport {
     pub plan: ProvisionPlan,
     /// Entries of the file that match no PF, as error messages.
     pub missing: Vec<String>,
-    /// The failures, at most one per PF.
+    /// The failures: of each PF at most one step, and one change of its DCB settings.
     #[serde(serialize_with = "failures")]
     pub failures: Vec<PfFailure>,
     /// The steps that are still needed.

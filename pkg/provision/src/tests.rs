@@ -436,6 +436,49 @@ fn dcb_settings_of_a_run_that_ended_anywhere_are_reverted() {
     }
 }
 
+/// A run is killed after each number of its changes: only the record before the first step was written.
+#[test]
+fn dcb_settings_of_a_killed_run_are_reverted() {
+    let (keep, none) = (format!("{LOSSLESS}    vf: {{mac: keep}}\n"), "    vf: {mac: keep}\n");
+    for made in 0..=2 {
+        let (card, dir) = (with_dcb(pf(1)), tempfile::tempdir().unwrap());
+        let plan = planned(&card, &file(1, &keep), dir.path(), ApplyPermissions::default());
+        execute(&plan, &with_dcb(pf(1)), dir.path(), &|_, _| ());
+        let after = remembered(dir.path())[&pci(PF)].clone();
+        let dcb = plan.pfs[0].dcb.clone();
+        PfRecord { dcb, complete: false, ..after }.write(dir.path(), pci(PF)).unwrap();
+        for step in plan.pfs[0].steps.iter().take(made) {
+            let PfStep::Dcb(change) = step else { panic!("unexpected step {step:?}") };
+            card.change_dcb(pci(PF), change).unwrap();
+        }
+        let (_, failures) = apply(&card, &file(1, none), dir.path(), ApplyPermissions::default());
+        assert!(failures.is_empty());
+        let settings = card.dcb.lock().unwrap().clone().unwrap();
+        assert!(settings.apps.is_empty() && settings.pfc.unwrap().enabled.is_empty(), "after {made} steps");
+        assert!(remembered(dir.path())[&pci(PF)].dcb.is_empty(), "after {made} steps");
+    }
+}
+
+#[test]
+fn a_change_that_another_program_has_overwritten_is_forgotten() {
+    let (card, dir) = (with_dcb(pf(0)), tempfile::tempdir().unwrap());
+    apply(&card, &file(0, "    dcb: {pfc: [3]}\n"), dir.path(), ApplyPermissions::default());
+    card.dcb.lock().unwrap().as_mut().unwrap().pfc.as_mut().unwrap().enabled = vec![5];
+    let (written, failures) = apply(&card, &file(0, ""), dir.path(), ApplyPermissions::default());
+    assert!(written.is_empty() && failures.is_empty());
+    assert!(remembered(dir.path())[&pci(PF)].dcb.is_empty());
+}
+
+#[test]
+fn a_dcb_change_that_fails_does_not_keep_a_pf_from_its_vfs() {
+    let (card, dir) = (FakeCard { refuses_dcb: true, ..with_dcb(pf(0)) }, tempfile::tempdir().unwrap());
+    let (written, failures) = apply(&card, &file(1, LOSSLESS), dir.path(), ApplyPermissions::default());
+    assert!(matches!(&failures[..], [PfFailure { step: Some(PfStep::Dcb(_)), .. }]), "{failures:?}");
+    assert!(written.contains(&"bind 0".to_owned()), "{written:?}");
+    let record = remembered(dir.path())[&pci(PF)].clone();
+    assert!(record.complete && record.vfs == 1 && record.dcb.is_empty(), "{record:?}");
+}
+
 #[test]
 fn refused_dcb_settings_do_not_keep_a_pf_from_its_vfs() {
     let (card, dir) = (with_dcb(pf(0)), tempfile::tempdir().unwrap());
@@ -452,7 +495,7 @@ fn dcb_settings_of_a_pf_that_others_manage_are_only_compared() {
     let external = format!("    externallyManaged: true\n{LOSSLESS}");
     let (card, dir) = (with_dcb(pf(1)), tempfile::tempdir().unwrap());
     let plan = planned(&card, &file(1, &external), dir.path(), ApplyPermissions::default());
-    let refusal = plan.pfs[0].refusal.as_ref().unwrap().to_string();
+    let refusal = plan.refusals().next().unwrap().to_string();
     assert!(
         refusal.contains("externally managed") && refusal.contains("change PFC from no priority"),
         "{refusal}"

@@ -129,7 +129,7 @@ mod tests {
     }
 
     /// Commands that change nothing on the node, apart from their own results.
-    const READERS: [&str; 23] = [
+    const READERS: [&str; 24] = [
         "check bw",
         "check compare",
         "check hccl",
@@ -138,6 +138,7 @@ mod tests {
         "check mesh",
         "check nccl",
         "check page",
+        "check probe",
         "check serve",
         "completion",
         "devices",

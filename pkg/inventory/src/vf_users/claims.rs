@@ -34,9 +34,10 @@ impl ClaimIndex {
         Ok(Self { ours: ours.collect(), entries, go: GoStateDir::below(&node.root) })
     }
 
-    pub(crate) fn of(&self, seen: &FunctionView<'_>) -> Vec<VfUser> {
+    /// Returns the owners of a function. `uppers` are the links on top of its own, such as a VLAN that a pod's macvlan is on.
+    pub(crate) fn of(&self, seen: &FunctionView<'_>, uppers: &[String]) -> Vec<VfUser> {
         let claimed = self.ours.get(&seen.pci).cloned();
-        let mapped = self.entries.iter().filter(|entry| is_on(entry, seen)).filter_map(attachment);
+        let mapped = self.entries.iter().filter(|entry| is_on(entry, seen, uppers)).filter_map(attachment);
         let mut ours: Vec<Attachment> = claimed.into_iter().chain(mapped).collect();
         ours.sort();
         ours.dedup();
@@ -54,12 +55,15 @@ fn is_dead(entry: &Entry, living: Option<&LiveNetns>) -> bool {
     living.is_some_and(|living| living.reason_dead(&container.netns_path, id).is_some())
 }
 
-/// Whether a pod has the function or an interface on its link: a macvlan in a pod is not visible on the host.
-fn is_on(entry: &Entry, seen: &FunctionView<'_>) -> bool {
+/// Whether a pod has the function, or an interface on its link or on one of the upper links: a macvlan in a pod is not visible on the host.
+fn is_on(entry: &Entry, seen: &FunctionView<'_>, uppers: &[String]) -> bool {
     let rdma = &entry.rdma;
     // For a VF, `master` is its PF. So it is for a scalable function, which is not listed: its pod is a user of the PF.
     let master = rdma.master.as_deref().filter(|_| rdma.vf_index.is_none());
-    rdma.pci == Some(seen.pci) || (master.is_some() && master == seen.link.map(|link| link.as_str()))
+    let is_link = |name: &str| {
+        seen.link.is_some_and(|link| link.as_str() == name) || uppers.iter().any(|upper| upper == name)
+    };
+    rdma.pci == Some(seen.pci) || master.is_some_and(is_link)
 }
 
 fn attachment(entry: &Entry) -> Option<Attachment> {
@@ -86,6 +90,10 @@ mod tests {
         let mut entry = Entry::new("macvlan", pod.clone());
         entry.rdma.master = Some("ens6f0np0".into());
         node.state.podmap().write(&pod, &entry).unwrap();
+        let vlan: Attachment = "c@net1".parse().unwrap();
+        entry = Entry::new("macvlan", vlan.clone());
+        entry.rdma.master = Some("ens6f0np0.7".into());
+        node.state.podmap().write(&vlan, &entry).unwrap();
         let mut of_vf = Entry::new("sriov", vfs.clone());
         of_vf.rdma.master = Some("ens6f0np0".into());
         of_vf.rdma.vf_index = Some(0);
@@ -93,8 +101,10 @@ mod tests {
         let link = "ens6f0np0".parse().unwrap();
         let pf = FunctionView { link: Some(&link), ..seen("0000:af:00.0".parse().unwrap()) };
         let claims = ClaimIndex::read(&node).unwrap();
-        assert_eq!(claims.of(&pf), [VfUser::Attachment { attachment: pod }], "a VF's pod is the VF's user");
-        assert!(claims.of(&seen("0000:af:00.0".parse().unwrap())).is_empty());
+        let of_pod = |name: &str| VfUser::Attachment { attachment: format!("{name}@net1").parse().unwrap() };
+        assert_eq!(claims.of(&pf, &[]), [of_pod("a")], "a VF's pod is the VF's user");
+        assert_eq!(claims.of(&pf, &["ens6f0np0.7".into()]), [of_pod("a"), of_pod("c")]);
+        assert!(claims.of(&seen("0000:af:00.0".parse().unwrap()), &[]).is_empty());
     }
 
     /// study case V7. The namespace must differ from this thread's, which counts as the node's and not as a pod's.
@@ -112,7 +122,7 @@ mod tests {
             std::thread::yield_now();
         }
         fs::write(dir.join(vf.to_string()), &netns).unwrap();
-        let users = || ClaimIndex::read(&node).unwrap().of(&seen(vf));
+        let users = || ClaimIndex::read(&node).unwrap().of(&seen(vf), &[]);
         assert_eq!(users(), [VfUser::GoPlugin { netns: netns.clone().into() }]);
         pod.kill().unwrap();
         pod.wait().unwrap();

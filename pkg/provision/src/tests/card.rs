@@ -7,7 +7,7 @@ use identifiers::{PciAddress, VfIndex};
 use inventory::{Inventory, PciIds, Pf, PfLink, Vf};
 use rtnl::{VfSetting, VfSettings};
 
-use crate::{NodeReading, PciBackend, PciBackendError, step};
+use crate::{DcbReading, NodeReading, PciBackend, PciBackendError, step};
 
 pub(super) const PF: &str = "0000:af:00.0";
 
@@ -81,6 +81,8 @@ pub(super) struct FakeCard {
     pub(super) fails_at: usize,
     /// Whether its firmware creates no VFs.
     pub(super) makes_none: bool,
+    /// Whether it refuses changes of its DCB settings.
+    pub(super) refuses_dcb: bool,
     /// Its DCB settings, if its driver has some.
     pub(super) dcb: Mutex<Option<DcbSettings>>,
 }
@@ -92,6 +94,7 @@ impl FakeCard {
             log: Mutex::default(),
             fails_at: usize::MAX,
             makes_none: false,
+            refuses_dcb: false,
             dcb: Mutex::default(),
         }
     }
@@ -99,7 +102,8 @@ impl FakeCard {
     /// A node with this card and without records.
     pub(super) fn reading(&self) -> NodeReading {
         let inventory = Inventory { pfs: vec![self.pf.lock().unwrap().clone()] };
-        let dcb = self.dcb.lock().unwrap().clone().map(|settings| (pci(PF), settings));
+        let dcb = self.dcb.lock().unwrap().clone();
+        let dcb = dcb.map(|settings| (pci(PF), DcbReading::Settings(Box::new(settings))));
         NodeReading { inventory, records: BTreeMap::new(), dcb: dcb.into_iter().collect() }
     }
 
@@ -190,6 +194,12 @@ impl PciBackend for FakeCard {
     }
 
     fn change_dcb(&self, _: PciAddress, change: &DcbChange) -> Result<(), PciBackendError> {
+        if self.refuses_dcb {
+            return Err(PciBackendError::TimedOut {
+                what: change.to_string(),
+                limit: std::time::Duration::ZERO,
+            });
+        }
         self.record(change.to_string(), |_| {
             let mut settings = self.dcb.lock().unwrap();
             let settings = settings.as_mut().unwrap();

@@ -83,12 +83,14 @@ fn print_mode(mode: &ModeReport, dry_run: bool, out: &mut dyn Write) -> Result<(
 
 fn print_pf(report: &ApplyReport, pf: &PfPlan, out: &mut dyn Write) -> Result<(), CommandError> {
     let head = format!("{} ({})", pf.name, pf.pci);
-    let failure = report.failures.iter().find(|failure| failure.pci == pf.pci);
-    match (&pf.refusal, failure) {
+    let failures: Vec<_> = report.failures.iter().filter(|failure| failure.pci == pf.pci).collect();
+    match (&pf.refusal, failures.first()) {
         (Some(refusal), _) => writeln!(out, "{head}: refused: {refusal}")?,
-        (None, Some(failure)) => {
-            let step = failure.step.as_ref().map_or_else(String::new, |step| format!("{step}: "));
-            writeln!(out, "{head}: failed: {step}{}", failure.why)?;
+        (None, Some(_)) => {
+            for failure in failures {
+                let step = failure.step.as_ref().map_or_else(String::new, |step| format!("{step}: "));
+                writeln!(out, "{head}: failed: {step}{}", failure.why)?;
+            }
         }
         (None, None) if pf.steps.is_empty() && pf.dcb_refusal.is_some() => {}
         (None, None) if pf.steps.is_empty() => {
