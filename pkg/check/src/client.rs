@@ -77,6 +77,8 @@ pub fn resolve(host: &str) -> Result<SocketAddr, Error> {
 pub struct Client<'a> {
     node: &'a LocalContext,
     wire: MessageStream,
+    /// Whether perftest of this end was run in the last test.
+    has_sent: bool,
 }
 
 impl<'a> Client<'a> {
@@ -117,7 +119,7 @@ impl<'a> Client<'a> {
         })?;
         wire.set_deadline(deadline);
         handshake::connect_handshake(&mut wire, token, &node.interrupt)?;
-        Ok(Self { node, wire })
+        Ok(Self { node, wire, has_sent: false })
     }
 
     /// Runs a test with the agent. Repeats a short test whose result is unusable, up to three attempts in total.
@@ -191,6 +193,7 @@ impl<'a> Client<'a> {
         start: Option<&StartPlace<'_>>,
         samples: bool,
     ) -> Result<(TestResult, ProgramOutput), Error> {
+        self.has_sent = false;
         let program = self.node.launcher.find(request.test.kind, request.test.operation)?;
         let peer = self.wire.peer();
         let selected = self.node.select(&request.wanted, Some(peer), self.wire.local())?;
@@ -217,7 +220,10 @@ impl<'a> Client<'a> {
         if let Some(start) = start {
             start.wait(&self.node.interrupt)?;
         }
-        let output = local_end.run(peer, tcp_port, samples)?;
+        let output = local_end.run(peer, tcp_port, samples);
+        // A program that fails has an output.
+        self.has_sent = matches!(output, Ok(_) | Err(Error::TimedOut { .. }));
+        let output = output?;
         self.wire.send(&AgentRequest::Finished)?;
         let local = local_end.end();
         let remote = self.other_end(&output)?;
@@ -295,6 +301,11 @@ impl<'a> Client<'a> {
             }
             reply => Ok(reply),
         }
+    }
+
+    /// Whether the last test got as far as RDMA: perftest was run at this end. An error before it is none of the fabric.
+    pub fn has_sent(&self) -> bool {
+        self.has_sent
     }
 
     /// Returns the IP address of the agent.

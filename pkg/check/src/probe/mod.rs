@@ -10,6 +10,6 @@ mod record;
 mod round;
 
 pub use exposition::{FILE, text};
-pub use peers::{own_addresses, peers};
+pub use peers::{ResolvedHosts, own_addresses, peers};
 pub use record::{FailureReason, ProbeRecord, ProbedPair, RailRecord};
 pub use round::{ProbeOutcome, Prober, ProberOptions};

@@ -7,7 +7,37 @@ use std::{
 
 use nix::ifaddrs::getifaddrs;
 
-use crate::{Error, error::io};
+use crate::{Error, client::resolve, error::io};
+
+/// The agents that can be probed, and the hosts that cannot.
+#[derive(Debug, Default)]
+pub struct ResolvedHosts {
+    /// The hosts and the addresses of their agents.
+    pub agents: Vec<(String, SocketAddr)>,
+    /// Why other hosts are skipped, with their names.
+    pub skipped: Vec<String>,
+}
+
+impl ResolvedHosts {
+    /// Resolves hosts, `HOST` or `HOST:PORT`. One that cannot be resolved does not keep a node from probing the others; a
+    /// loopback address is this node's, as that of its own name is in `/etc/hosts` of Debian.
+    pub fn of(hosts: &[String]) -> Self {
+        let mut resolved = Self::default();
+        for host in hosts {
+            match resolve(host) {
+                Ok(address) if address.ip().is_loopback() => {}
+                Ok(address) => match resolved.agents.iter().find(|(_, other)| *other == address) {
+                    Some((other, _)) => {
+                        resolved.skipped.push(format!("{host} is skipped: it has the address of {other}"))
+                    }
+                    None => resolved.agents.push((host.clone(), address)),
+                },
+                Err(error) => resolved.skipped.push(format!("{host} is skipped: {error}")),
+            }
+        }
+        resolved
+    }
+}
 
 /// Chooses at most `count` of the agents for a node to probe. Each node of a cluster chooses others, always the same ones while
 /// the list of agents is the same: those with the lowest hashes of their address and the node's name, `me`.
@@ -87,8 +117,28 @@ mod tests {
         assert!(probed[1..].iter().all(|count| (1..=20).contains(count)), "{probed:?}");
     }
 
+    /// Compares with iproute2; a machine may have no address but those of loopback.
     #[test]
-    fn this_node_has_addresses_and_loopback_is_none_of_them() {
-        assert!(own_addresses().unwrap().iter().all(|address| !address.is_loopback()));
+    fn the_addresses_of_this_node_are_those_that_ip_shows() {
+        let output = std::process::Command::new("ip").args(["-j", "addr"]).output().unwrap();
+        let links: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let all = links.as_array().unwrap().iter().flat_map(|link| link["addr_info"].as_array().unwrap());
+        let shown: BTreeSet<IpAddr> = all
+            .map(|address| address["local"].as_str().unwrap().parse::<IpAddr>().unwrap())
+            .filter(|address| !address.is_loopback())
+            .collect();
+        assert_eq!(own_addresses().unwrap(), shown);
+        assert!(links.to_string().contains("127.0.0.1"), "ip shows addresses: {links}");
+    }
+
+    #[test]
+    fn a_host_that_cannot_be_probed_does_not_keep_a_node_from_the_others() {
+        let hosts = ["192.0.2.1", "127.0.1.1", "no such host", "192.0.2.1:18514", "192.0.2.2"];
+        let resolved = ResolvedHosts::of(&hosts.map(str::to_owned));
+        let agents: Vec<_> = resolved.agents.iter().map(|(host, _)| host.as_str()).collect();
+        assert_eq!(agents, ["192.0.2.1", "192.0.2.2"]);
+        assert_eq!(resolved.skipped.len(), 2, "{resolved:?}");
+        assert!(resolved.skipped[0].starts_with("no such host is skipped: "), "{resolved:?}");
+        assert!(resolved.skipped[1].contains("the address of 192.0.2.1"), "{resolved:?}");
     }
 }

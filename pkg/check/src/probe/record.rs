@@ -34,7 +34,7 @@ pub struct RailRecord {
     pub lost: u64,
     /// Probes that completed.
     pub probes: u64,
-    /// Probes during which RDMA failed.
+    /// Probes during which RDMA failed: perftest was run, and measured nothing.
     pub failures: u64,
 }
 
@@ -47,6 +47,8 @@ pub enum FailureReason {
     Busy,
     /// The nodes have no rail in common.
     NoRail,
+    /// One of the nodes could not start the test: perftest is missing, a port is down, the connection ended.
+    NotStarted,
 }
 
 impl FailureReason {
@@ -56,6 +58,7 @@ impl FailureReason {
             Self::Agent => "agent",
             Self::Busy => "busy",
             Self::NoRail => "no_rail",
+            Self::NotStarted => "not_started",
         }
     }
 }

@@ -76,7 +76,7 @@ impl Prober<'_> {
         let (mut client, theirs) = match connected {
             Ok(connected) => connected,
             Err(Error::Interrupted) => return,
-            Err(error) => return report(&not_made(record, reason(&error), error.to_string())),
+            Err(error) => return report(&not_made(record, no_agent(&error), error.to_string())),
         };
         let table = RailTable::new(&[own.to_vec(), theirs], &[]);
         let rails: Vec<_> = table
@@ -89,7 +89,7 @@ impl Prober<'_> {
             let why = "no port of this node is on a rail of that node".to_owned();
             return report(&not_made(record, FailureReason::NoRail, why));
         }
-        for (port, their_port) in rails {
+        for (number, (port, their_port)) in rails.iter().enumerate() {
             let request = TestRequest {
                 test: options.test,
                 wanted: port.selector(),
@@ -100,26 +100,32 @@ impl Prober<'_> {
             let pair =
                 ProbedPair { device: devices.0.clone(), peer: peer.clone(), peer_device: devices.1.clone() };
             let outcome = match client.probe(&request) {
-                Ok((_, samples)) => {
+                Ok((_, samples)) if !samples.is_empty() => {
                     let round_trips: Vec<f64> =
                         samples.iter().map(|us| round_trip_seconds(options.test.operation, *us)).collect();
                     record.rails.entry(pair).or_default().add(round_trips.iter().copied());
                     ProbeOutcome { peer, devices: Some(devices), round_trip: summary(round_trips) }
                 }
                 Err(Error::Interrupted) => return,
-                Err(error) if is_busy(&error) => not_made(record, FailureReason::Busy, error.to_string()),
-                Err(error) => {
+                Err(error) if !client.has_sent() => not_made(record, not_started(&error), error.to_string()),
+                failed => {
                     record.rails.entry(pair).or_default().failures += 1;
-                    ProbeOutcome { peer, devices: Some(devices), round_trip: Err(error.to_string()) }
+                    let why = failed.err().map_or_else(|| NO_SAMPLES.to_owned(), |error| error.to_string());
+                    ProbeOutcome { peer, devices: Some(devices), round_trip: Err(why) }
                 }
             };
             let failed = outcome.round_trip.is_err();
             report(&outcome);
             // The connection may be unusable after an error.
-            if failed {
+            if failed && number + 1 < rails.len() {
                 match Client::connect(node, *address, options.token.as_ref()) {
                     Ok(again) => client = again,
-                    Err(_) => return,
+                    Err(Error::Interrupted) => return,
+                    Err(error) => {
+                        let left = rails.len() - number - 1;
+                        return (0..left)
+                            .for_each(|_| report(&not_made(record, no_agent(&error), error.to_string())));
+                    }
                 }
             }
         }
@@ -132,16 +138,24 @@ fn round_trip_seconds(operation: RdmaOperation, us: f64) -> f64 {
     us * halves / 1e6
 }
 
+/// What a probe without a time of a message is reported with.
+const NO_SAMPLES: &str = "perftest printed no time of a message: expected those of -U";
+
 /// Returns the median and the maximum.
 fn summary(mut round_trips: Vec<f64>) -> Result<(f64, f64), String> {
     round_trips.sort_by(f64::total_cmp);
     let median = round_trips.get(round_trips.len() / 2).copied();
-    let result = median.zip(round_trips.last().copied());
-    result.ok_or_else(|| "perftest printed no time of a message: expected those of -U".into())
+    median.zip(round_trips.last().copied()).ok_or_else(|| NO_SAMPLES.to_owned())
 }
 
-fn reason(error: &Error) -> FailureReason {
+/// Why there is no connection to an agent.
+fn no_agent(error: &Error) -> FailureReason {
     if is_busy(error) { FailureReason::Busy } else { FailureReason::Agent }
+}
+
+/// Why a test was not started although the agent is reachable.
+fn not_started(error: &Error) -> FailureReason {
+    if is_busy(error) { FailureReason::Busy } else { FailureReason::NotStarted }
 }
 
 /// Whether ports or the agent are used by other tests.

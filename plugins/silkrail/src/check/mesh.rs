@@ -304,7 +304,7 @@ fn worth_storing(mesh: &mut MeshResult) -> impl Iterator<Item = &mut NodePair> {
     mesh.pairs.iter_mut().filter(is_worth).take(MAX_STORED)
 }
 
-pub(super) fn agents(hosts: &[String]) -> Result<Vec<(String, SocketAddr)>, CommandError> {
+fn agents(hosts: &[String]) -> Result<Vec<(String, SocketAddr)>, CommandError> {
     let mut agents = Vec::new();
     let mut seen = BTreeSet::new();
     for host in hosts {

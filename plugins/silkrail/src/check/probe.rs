@@ -9,14 +9,14 @@ use std::{
 
 use check::{
     DeviceName, Iterations, QueuePairs, RdmaOperation, Seconds, Size, TestKind, TestSpec,
-    node_port::node_ports,
-    probe::{self, ProbeOutcome, Prober, ProberOptions},
+    node_port::{NodePort, node_ports},
+    probe::{self, ProbeOutcome, Prober, ProberOptions, ResolvedHosts},
     protocol::CheckToken,
     result_store::ResultStore,
 };
 use serde_json::json;
 
-use super::{local_context::local_context, mesh, traffic::TrafficArgs};
+use super::{local_context::local_context, traffic::TrafficArgs};
 use crate::{
     exit::{CommandError, CommandExit},
     json,
@@ -80,13 +80,19 @@ Examples:
   silkrail check probe node-b node-c --once --token-file /etc/silkrail/check.token
   silkrail check probe --hosts hosts --interval 30 --peers 4 --traffic-class 104 --token-file check.token
 
-Messages that are lost are sent again by the card after 67 ms; they are counted, and are in the histogram. Tests of
-`silkrail check` and probes do not use a port at the same time: a probe of a port that is in use is counted as not made.
+Messages that are lost are sent again by the card after 67 ms; they are counted, and are in the histogram. A probe of a port
+that the agent of the other node has in use is counted as not made. A test that is started on this node while a probe runs may
+share its port, and measure a little less.
+
+A host that cannot be resolved, or is listed twice, is skipped with a message.
 
 Exit status:
   0   terminated by a signal; with --once: every probe succeeded
-  1   an error; with --once: a probe failed
+  1   an error; with --once: a probe failed, or a host was skipped
   2   wrong usage, or too many packets per second";
+
+/// The path MTU of an Ethernet link with an MTU of 1500: a larger message has several packets.
+const SMALLEST_PATH_MTU: u64 = 1024;
 
 /// The most messages of a probe: the time of each is kept.
 const MAX_MESSAGES: u32 = 10_000;
@@ -102,11 +108,16 @@ impl ProbeArgs {
             nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let node = local_context(root)?;
         let own = probe::own_addresses()?;
-        let peers = probe::peers(&mesh::agents(&self.all_hosts()?)?, &own, &name, self.peers.into());
+        let ResolvedHosts { agents, skipped } = ResolvedHosts::of(&self.all_hosts()?);
+        skipped.iter().for_each(|why| eprintln!("silkrail: {why}"));
+        let peers = probe::peers(&agents, &own, &name, self.peers.into());
         if peers.is_empty() {
             return Err(CommandError::NoOtherNode);
         }
-        let rails = node_ports(&node.sysfs)?.iter().filter(|port| port.unusable.is_none()).count();
+        let is_probed = |port: &&NodePort| {
+            port.unusable.is_none() && (self.rail.is_empty() || self.rail.contains(&port.device))
+        };
+        let rails = node_ports(&node.sysfs)?.iter().filter(is_probed).count();
         let rate = self.rate(peers.len(), rails);
         if !self.once && rate > self.max_rate {
             return Err(CommandError::ProbeRate { rate, most: self.max_rate });
@@ -119,7 +130,7 @@ impl ProbeArgs {
         };
         let mut prober = Prober { node: &node, options, record: Default::default() };
         if self.once {
-            return self.print_round(&mut prober, out);
+            return self.print_round(&mut prober, skipped.len(), out);
         }
         eprintln!(
             "silkrail: probing {} on {rails} rails every {} s, {rate} packets per second on average",
@@ -164,8 +175,14 @@ impl ProbeArgs {
         }
     }
 
-    fn print_round(&self, prober: &mut Prober<'_>, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
-        let (mut lines, mut values, mut failed) = (Vec::new(), Vec::new(), false);
+    /// Prints one round. Hosts that were skipped are failures.
+    fn print_round(
+        &self,
+        prober: &mut Prober<'_>,
+        skipped: usize,
+        out: &mut dyn Write,
+    ) -> Result<CommandExit, CommandError> {
+        let (mut lines, mut values, mut failed) = (Vec::new(), Vec::new(), skipped > 0);
         prober.round(&mut |outcome| {
             failed |= outcome.round_trip.is_err();
             let (device, peer_device) = outcome.devices.clone().unzip();
@@ -212,7 +229,8 @@ impl ProbeArgs {
 
     /// Returns the average number of packets per second that this node causes, rounded up.
     fn rate(&self, peers: usize, rails: usize) -> u64 {
-        let packets = 2 * u64::from(self.messages.get()) * peers as u64 * rails as u64;
+        let packets = u64::from(self.size.get()).div_ceil(SMALLEST_PATH_MTU).max(1);
+        let packets = 2 * packets * u64::from(self.messages.get()) * peers as u64 * rails as u64;
         packets.div_ceil(self.interval)
     }
 }
@@ -246,6 +264,8 @@ mod tests {
         let args = parse("a b --interval 60 --messages 1000").unwrap();
         assert_eq!(args.rate(8, 8), 2134);
         assert_eq!(args.rate(1, 1), 34);
+        let large = parse("a b --interval 60 --messages 1000 --size 64K").unwrap();
+        assert_eq!(large.rate(1, 1), 2134, "64 packets of 1024 bytes are a message");
         for bad in ["--messages 10001", "--messages 1", "--interval 1", "--peers 33", "--json"] {
             assert!(parse(&format!("a {bad}")).is_err(), "{bad}");
         }
