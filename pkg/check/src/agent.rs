@@ -28,6 +28,7 @@ mod admission;
 mod held_governors;
 mod log;
 mod options;
+mod rail_limit;
 mod service;
 
 use admission::{ConnectionLimiter, ConnectionSlot};

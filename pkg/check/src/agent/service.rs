@@ -8,7 +8,11 @@ use std::{
 };
 
 use super::{
-    admission::ConnectionSlot, held_governors::HeldGovernors, log::ConnectionLog, options::AgentOptions,
+    admission::ConnectionSlot,
+    held_governors::HeldGovernors,
+    log::ConnectionLog,
+    options::AgentOptions,
+    rail_limit::{MAX_RUNNING_RAILS, RailLimit},
 };
 use crate::{
     Error, Interrupt, PortSelector, TestSpec,
@@ -33,21 +37,19 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 /// Interval at which the connection and the process of a test are polled.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The outcome of one rail, by its index in the request.
-type RailOutcome = (usize, Result<TestResult, Error>);
-
 /// Runs the tests that clients request. Each RDMA port has at most one of them at a time.
 #[derive(Debug)]
 pub(super) struct TestService<'a> {
     pub(super) settings: AgentOptions<'a>,
     pub(super) node: &'a LocalContext,
     governors: Option<HeldGovernors<'a>>,
+    pub(super) rails: RailLimit,
 }
 
 impl<'a> TestService<'a> {
     pub(super) fn new(settings: AgentOptions<'a>, node: &'a LocalContext) -> Self {
         let governors = settings.governors.map(HeldGovernors::new);
-        Self { settings, node, governors }
+        Self { settings, node, governors, rails: RailLimit::default() }
     }
 
     /// Serves the requests of a client until it closes the connection.
@@ -187,6 +189,10 @@ impl<'a> TestService<'a> {
         if run.rails.is_empty() || run.rails.len() > MAX_RAILS {
             return Err(wire.protocol(&format!("expected 1 to {MAX_RAILS} rails")));
         }
+        let Some(_running) = self.rails.reserve(run.rails.len()) else {
+            let why = format!("{MAX_RUNNING_RAILS} rails are tested at most at the same time");
+            return Ok(AgentReply::Refused(busy(&why)));
+        };
         let node = LocalContext {
             launcher: self.node.launcher.clone(),
             sysfs: self.node.sysfs.clone(),
@@ -197,9 +203,9 @@ impl<'a> TestService<'a> {
         let (sender, outcomes) = mpsc::channel();
         thread::scope(|scope| {
             for rail in 0..run.rails.len() {
-                let (sender, run, node) = (sender.clone(), &run, &node);
+                let (to_watcher, run, node) = (sender.clone(), &run, &node);
                 let (place, one_at_a_time) = (start.place(), &one_at_a_time);
-                scope.spawn(move || {
+                let test = move || {
                     let connect = || {
                         // The other agent limits the unauthenticated connections of one source.
                         let _one = one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner);
@@ -212,8 +218,12 @@ impl<'a> TestService<'a> {
                     });
                     drop(place);
                     // Sending fails only if the receiver has been dropped.
-                    let _ = sender.send((rail, measured));
-                });
+                    let _ = to_watcher.send(reply_of(rail, measured));
+                };
+                if let Err(error) = thread::Builder::new().spawn_scoped(scope, test) {
+                    let refusal = busy(&format!("no thread could be created: {error}"));
+                    let _ = sender.send(AgentReply::RailFailed { rail, refusal });
+                }
             }
             drop(sender);
             let watched = self.watch(wire, &outcomes);
@@ -232,13 +242,13 @@ impl<'a> TestService<'a> {
     }
 
     /// Sends the outcomes until there are no more.
-    fn watch(&self, wire: &mut MessageStream, outcomes: &mpsc::Receiver<RailOutcome>) -> Result<(), Error> {
+    fn watch(&self, wire: &mut MessageStream, outcomes: &mpsc::Receiver<AgentReply>) -> Result<(), Error> {
         let mut last_sent = Instant::now();
         loop {
             self.node.interrupt.check()?;
             match outcomes.try_recv() {
-                Ok((rail, outcome)) => {
-                    wire.send(&reply_of(rail, outcome))?;
+                Ok(outcome) => {
+                    wire.send(&outcome)?;
                     last_sent = Instant::now();
                     continue;
                 }

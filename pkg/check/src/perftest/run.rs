@@ -144,8 +144,13 @@ impl PerftestProgram<'_> {
     fn spawn(&self, command: &mut Command) -> Result<RunningProgram, Error> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(io(format!("start {}", self.path.display())))?;
-        let streams = [OutputTail::of(child.stdout.take()), OutputTail::of(child.stderr.take())];
-        Ok(RunningProgram { program: self.name, child, streams })
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        // It is killed and reaped if its output cannot be read.
+        let mut running = RunningProgram { program: self.name, child, streams: Default::default() };
+        let failed = || io(format!("read the output of {}", self.path.display()));
+        running.streams =
+            [OutputTail::of(stdout).map_err(failed())?, OutputTail::of(stderr).map_err(failed())?];
+        Ok(running)
     }
 }
 
@@ -275,18 +280,19 @@ impl ProgramOutput {
 }
 
 /// The end of a stream, read by a thread of its own, so that the program never blocks on a full pipe.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct OutputTail {
     kept: Arc<Mutex<Vec<u8>>>,
     reader: Option<JoinHandle<()>>,
 }
 
 impl OutputTail {
-    fn of(stream: Option<impl Read + Send + 'static>) -> Self {
+    /// Fails if no thread can be created.
+    fn of(stream: Option<impl Read + Send + 'static>) -> std::io::Result<Self> {
         let kept = Arc::new(Mutex::new(Vec::new()));
         let to = Arc::clone(&kept);
-        let reader = stream.map(|stream| thread::spawn(move || copy(stream, &to)));
-        Self { kept, reader }
+        let reader = stream.map(|stream| thread::Builder::new().spawn(move || copy(stream, &to)));
+        Ok(Self { kept, reader: reader.transpose()? })
     }
 
     fn text(&mut self, deadline: Instant) -> String {

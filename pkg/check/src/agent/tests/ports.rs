@@ -249,3 +249,29 @@ fn a_perftest_without_gpu_memory_is_refused_and_its_end_is_named() {
     assert!(at_the_client.starts_with(why), "{at_the_client}");
     assert!(command_lines(&without, "ib_write_bw").is_empty(), "nothing is started");
 }
+
+#[test]
+fn tests_with_other_agents_are_refused_while_those_of_other_clients_use_all_rails() {
+    let (node, controller, to) = (node(), node(), "127.0.0.1:1".parse().unwrap());
+    let agent = Agent::listen("127.0.0.1:0".parse().unwrap(), settings(), &node).unwrap();
+    let address = agent.address().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| agent.serve(&|_| ()).unwrap());
+        let _guard = AgentGuard(&node.interrupt);
+        let rails = vec![RailEnds::default()];
+        let run = RemoteTest { against: to, test: bandwidth(), rails, limit: Default::default() };
+        let request = || {
+            let mut outcomes = [None];
+            let client = Client::connect(&controller, address, None);
+            let ended = client.and_then(|mut client| client.run_between_agents(run.clone(), &mut outcomes));
+            (ended, outcomes)
+        };
+        let running = agent.service.rails.reserve(64).unwrap();
+        let (refused, _) = request();
+        let is_busy = |error: &Error| matches!(error, Error::Refused { refusal, .. } if refusal.reason == RefusalReason::Busy);
+        assert!(refused.as_ref().is_err_and(is_busy), "{refused:?}");
+        drop(running);
+        let (ended, outcomes) = request();
+        assert!(ended.is_ok() && matches!(outcomes[0], Some(Err(_))), "{outcomes:?}");
+    });
+}

@@ -112,3 +112,26 @@ fn a_descendant_that_holds_the_pipe_open_does_not_block() {
     }
     assert_eq!(running.end().unwrap().printed, "done\n");
 }
+
+/// No thread has so large a stack.
+const TOO_LARGE_STACK: &str = "1000000000000000";
+
+/// The test starts itself in a process that can create no thread.
+#[test]
+fn without_threads_a_program_is_an_error_and_does_not_stay() {
+    if env::var("RUST_MIN_STACK").is_ok_and(|size| size == TOO_LARGE_STACK) {
+        let launcher = launcher("");
+        let error =
+            program(&launcher).spawn(Command::new("/bin/sh").args(["-c", "exec sleep 60"])).unwrap_err();
+        assert!(error.to_string().starts_with("read the output of /bin/sh: "), "{error}");
+        let children = fs::read_to_string("/proc/thread-self/children").unwrap();
+        assert_eq!(children, "", "the program was reaped");
+        return;
+    }
+    let name = "perftest::run::tests::without_threads_a_program_is_an_error_and_does_not_stay";
+    let mut tests = Command::new(env::current_exe().unwrap());
+    tests.args(["--exact", name, "--test-threads=1"]).env("RUST_MIN_STACK", TOO_LARGE_STACK);
+    let output = tests.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{output:?}");
+}
