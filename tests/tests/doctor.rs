@@ -382,7 +382,7 @@ const FAULTS: [PlantedFault; 53] = [
     (&["error node-file-broken /etc/silkrail/node.yaml"], |tree| {
         tree.put("etc/silkrail/node.yaml", "pfs:\n  - match: {link: eth0}\n    numvfs: 4\n");
     }),
-    (&["error kernel-command-timeout 0000:af:00.0", "warning kernel-link-flaps 0000:af:00.0"], |tree| {
+    (&["warning kernel-command-timeout 0000:af:00.0", "warning kernel-link-flaps 0000:af:00.0"], |tree| {
         let timeout = "wait_func:1:(pid 2): QUERY_QP(0x50b) timeout. Will cause a leak of a command resource";
         let flap = "5,2,6000000,-;mlx5_core 0000:af:00.0 eth0: Link down\n SUBSYSTEM=pci\n";
         tree.put("dev/kmsg", &format!("4,1,5000000,-;mlx5_core 0000:af:00.0: {timeout}\n{}", flap.repeat(3)));

@@ -47,6 +47,8 @@ fn is_examined(facts: &NodeFacts, device: &str) -> bool {
     card || facts.gpus.iter().any(|gpu| gpu.address == device)
 }
 
+/// No message is an error: it is in the log for hours after the node was mended. That a device does not work now is the finding
+/// of another rule.
 fn judge(facts: &NodeFacts, messages: &KernelMessages) -> Option<Finding> {
     let KernelMessages { kind, device, count, last, text } = messages;
     if device.as_deref().is_some_and(|device| !is_examined(facts, device)) {
@@ -61,13 +63,13 @@ fn judge(facts: &NodeFacts, messages: &KernelMessages) -> Option<Finding> {
     let (id, severity, what, fix) = match kind {
         MessageKind::CommandTimeout => (
             TIMEOUT,
-            Severity::Error,
+            Severity::Warning,
             "the firmware did not answer a command of the driver",
             "drain the node, and run: silkrail recover; if it continues, update the firmware or replace the card",
         ),
         MessageKind::DeviceReset => (
             RESET,
-            Severity::Error,
+            Severity::Warning,
             "the driver found the card or its firmware broken, or reset it",
             "drain the node, and run: silkrail recover; if it continues, update the firmware or replace the card",
         ),
@@ -153,6 +155,17 @@ mod tests {
             (MessageKind::OutOfMemory, None, "kernel-out-of-memory kernel"),
         ] {
             assert_eq!(with(|facts| facts.kernel_messages = vec![logged(kind, device, 3)]), [expected]);
+        }
+    }
+
+    #[test]
+    fn a_message_of_the_past_is_no_error_of_a_card_or_a_vf() {
+        for kind in [MessageKind::CommandTimeout, MessageKind::DeviceReset, MessageKind::PcieError] {
+            for address in ["0000:af:00.0", "0000:af:00.1"] {
+                let found = findings(|facts| facts.kernel_messages = vec![logged(kind, Some(address), 3)]);
+                assert_eq!(found.len(), 1, "{found:?}");
+                assert_eq!(found[0].severity, Severity::Warning, "{found:?}");
+            }
         }
     }
 
