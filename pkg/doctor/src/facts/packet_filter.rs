@@ -67,14 +67,16 @@ pub(crate) fn read(tree: &HostRoot, scope: &ExaminationScope, kernel: &KernelFac
         return Vec::new();
     }
     let mut tables = Vec::new();
-    if kernel.has_module("nf_tables") != Some(false) {
-        match program(tree, &NFT)
+    match kernel.has_module("nf_tables") {
+        Some(true) => match program(tree, &NFT)
             .ok_or_else(|| "nft is not installed".to_owned())
             .and_then(|nft| nftables(&nft))
         {
             Ok(found) => tables.extend(found),
             Err(why) => tree.note_unexamined(WHAT, why),
-        }
+        },
+        Some(false) => {}
+        None => tree.note_unexamined(WHAT, "whether nf_tables is loaded is unknown, and nft would load it"),
     }
     let legacy = tree.text(LEGACY_TABLES);
     if legacy.is_and(|names| names.lines().any(|name| name == "filter")) {
@@ -152,6 +154,7 @@ mod tests {
     use std::{fs, os::unix::fs::PermissionsExt};
 
     use super::*;
+    use crate::Known;
 
     fn script(text: &str) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
@@ -171,6 +174,32 @@ mod tests {
         assert_eq!(ports, [ROCE, METRICS, CHECK, PERFTEST]);
         let calls = fs::read_to_string(dir.path().join("calls")).unwrap();
         assert_eq!(calls, "-j list chains\n-j list table ip f\n");
+    }
+
+    #[test]
+    fn nft_is_run_only_if_the_module_is_known_to_be_loaded() {
+        let scope = ExaminationScope { superuser: true, this_machine: true, nodes_netns: Some(true) };
+        let loaded = |names: &[&str]| {
+            let modules = names.iter().map(|name| ((*name).to_owned(), String::new())).collect();
+            KernelFacts {
+                modules: Known::Value(modules),
+                parts: Known::Value(Vec::new()),
+                ..KernelFacts::default()
+            }
+        };
+        for (kernel, is_run, unexamined) in [
+            (loaded(&["nf_tables"]), true, 0),
+            (loaded(&["ib_core"]), false, 0),
+            (KernelFacts::default(), false, 1),
+        ] {
+            let dir = script("echo '{\"nftables\": []}'; : > \"${0%/*}/called\"");
+            fs::create_dir_all(dir.path().join("usr/sbin")).unwrap();
+            fs::rename(dir.path().join("nft"), dir.path().join("usr/sbin/nft")).unwrap();
+            let tree = HostRoot::at(dir.path());
+            assert!(read(&tree, &scope, &kernel).is_empty());
+            assert_eq!(dir.path().join("usr/sbin/called").exists(), is_run, "{kernel:?}");
+            assert_eq!(tree.into_unexamined().len(), unexamined, "{kernel:?}");
+        }
     }
 
     #[test]
