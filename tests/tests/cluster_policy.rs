@@ -1,4 +1,4 @@
-//! The admission policy of `conf/silkraild-ipam`, evaluated by an interpreter of its language: the API server that the other
+//! The admission policies of `conf/silkraild-ipam` and `conf/silkraild-node-condition`, evaluated by an interpreter of its language: the API server that the other
 //! tests use is older than policies.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
@@ -10,11 +10,14 @@ use serde_json::{Value, json};
 use silkrail_tests::conf;
 
 const AGENT: &str = "system:serviceaccount:silkrail:silkraild-ipam";
+const DAEMON: &str = "system:serviceaccount:silkrail:silkraild";
 const NODE: &str = "authentication.kubernetes.io/node-name";
 
 /// A request to the API server.
 #[derive(Clone)]
 struct Request {
+    /// The directory of the policy.
+    policy: &'static str,
     operation: &'static str,
     username: &'static str,
     extra: Value,
@@ -27,12 +30,26 @@ impl Request {
     fn of_agent(node: &str, operation: &'static str, old: Option<&Value>, object: Option<&Value>) -> Self {
         let or_null = |object: Option<&Value>| object.cloned().unwrap_or_default();
         let extra = json!({ NODE: [node] });
-        Self { operation, username: AGENT, extra, object: or_null(object), old: or_null(old) }
+        let policy = "silkraild-ipam";
+        Self { policy, operation, username: AGENT, extra, object: or_null(object), old: or_null(old) }
+    }
+
+    /// Returns the request of a silkraild, whose token names its node.
+    fn of_daemon(node: &str, old: &Value, object: &Value) -> Self {
+        let (policy, extra) = ("silkraild-node-condition", json!({ NODE: [node] }));
+        Self {
+            policy,
+            operation: "UPDATE",
+            username: DAEMON,
+            extra,
+            object: object.clone(),
+            old: old.clone(),
+        }
     }
 
     /// Returns the messages of the policy's refusal; none if the request is allowed.
     fn refusals(&self) -> Vec<String> {
-        let policy = conf::object("silkraild-ipam/policy.yaml", "ValidatingAdmissionPolicy");
+        let policy = conf::object(&format!("{}/policy.yaml", self.policy), "ValidatingAdmissionPolicy");
         let spec = &policy["spec"];
         let mut context = Context::default();
         let mut request = json!({"operation": self.operation, "userInfo": {"username": self.username}});
@@ -142,4 +159,59 @@ fn a_token_that_names_no_node_is_refused_and_other_users_are_not_restricted() {
     let controller =
         Request { username: "system:serviceaccount:silkrail:silkraild-ipam-controller", ..without };
     assert!(controller.refusals().is_empty());
+}
+
+/// A node as the kubelet registers it.
+fn registered_node() -> Value {
+    json!({
+        "metadata": {"name": "node-a", "labels": {"zone": "a"}},
+        "status": {
+            "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
+            "capacity": {"cpu": "8"},
+            "allocatable": {"cpu": "8"},
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+            "conditions": [{"type": "Ready", "status": "True"}, {"type": "RDMAHealthy", "status": "True"}],
+        },
+    })
+}
+
+#[test]
+fn silkraild_can_change_one_condition_of_its_own_node_only() {
+    let old = registered_node();
+    let refusals = |change: fn(&mut Value)| {
+        let mut object = old.clone();
+        change(&mut object);
+        Request::of_daemon("node-a", &old, &object).refusals()
+    };
+    let allowed: [fn(&mut Value); 3] = [
+        |_| (),
+        |node| node["status"]["conditions"][1]["status"] = json!("False"),
+        |node| drop(node["status"]["conditions"].as_array_mut().unwrap().pop()),
+    ];
+    for change in allowed {
+        assert!(refusals(change).is_empty(), "{:?}", refusals(change));
+    }
+    let of_status = "silkraild can change nothing of the status except the condition RDMAHealthy";
+    let of_conditions = "silkraild can change no condition except RDMAHealthy";
+    let of_metadata = "silkraild cannot change the metadata of a node";
+    let refused: [(fn(&mut Value), &str); 9] = [
+        (|node| node["status"]["addresses"][0]["address"] = json!("10.0.0.2"), of_status),
+        (|node| node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] = json!(1), of_status),
+        (|node| node["status"]["capacity"]["example.com/gpu"] = json!("8"), of_status),
+        (|node| drop(node["status"].as_object_mut().unwrap().remove("allocatable")), of_status),
+        (|node| node["status"]["volumesAttached"] = json!([]), of_status),
+        (|node| node["status"]["conditions"][0]["status"] = json!("False"), of_conditions),
+        (|node| drop(node["status"].as_object_mut().unwrap().remove("conditions")), of_conditions),
+        (|node| node["metadata"]["labels"]["zone"] = json!("b"), of_metadata),
+        (|node| node["metadata"]["annotations"] = json!({"a": "b"}), of_metadata),
+    ];
+    for (change, expected) in refused {
+        assert_eq!(refusals(change), [expected]);
+    }
+    let of_other = Request::of_daemon("node-b", &old, &old);
+    assert_eq!(of_other.refusals(), ["silkraild of node node-b cannot change node node-a"]);
+    let unnamed = Request { extra: json!({}), ..of_other.clone() };
+    assert!(unnamed.refusals().iter().any(|text| text.contains("does not say on which node")));
+    let kubelet = Request { username: "system:node:node-a", ..of_other };
+    assert!(kubelet.refusals().is_empty());
 }
