@@ -17,9 +17,9 @@ pub struct FleetReport {
     pub nodes: usize,
     /// The properties that are not the same on all nodes that have them.
     pub differences: Vec<PropertyDifference>,
-    /// The errors and warnings of the doctor that less than half of the nodes have, the rarest first.
+    /// The errors of the doctor, and the warnings that at most half of the nodes have; the rarest first.
     pub findings: Vec<FindingSpread>,
-    /// The nodes without a record of the doctor.
+    /// The nodes without a record of the doctor of the last hour.
     pub not_examined: Vec<String>,
     /// The nodes that could not be read.
     pub unreachable: Vec<UnreachableNode>,
@@ -96,9 +96,12 @@ impl FleetReport {
         }
     }
 
-    /// Whether all nodes were read and are equal.
+    /// Whether all nodes were read and examined, are equal, and have no finding that is told.
     pub fn is_uniform(&self) -> bool {
-        self.differences.is_empty() && self.findings.is_empty() && self.unreachable.is_empty()
+        self.differences.is_empty()
+            && self.findings.is_empty()
+            && self.not_examined.is_empty()
+            && self.unreachable.is_empty()
     }
 }
 
@@ -147,9 +150,11 @@ fn findings(reports: &[&NodeReport]) -> Vec<FindingSpread> {
             spread.nodes.entry(report.node.clone()).or_default().push(finding.object.clone());
         }
     }
-    let mut few: Vec<_> = by_id.into_values().filter(|spread| spread.nodes.len() * 2 < examined).collect();
-    few.sort_by_key(|spread| spread.nodes.len());
-    few
+    // A warning of most nodes is their normal state.
+    let is_told = |spread: &FindingSpread| spread.severity == "error" || spread.nodes.len() * 2 <= examined;
+    let mut told: Vec<_> = by_id.into_values().filter(is_told).collect();
+    told.sort_by_key(|spread| spread.nodes.len());
+    told
 }
 
 #[cfg(test)]
@@ -203,6 +208,29 @@ mod tests {
             .map(|spread| (&*spread.id, &*spread.severity, spread.nodes.len()))
             .collect();
         assert_eq!(found, [("rarest", "error", 1), ("rare", "error", 2)]);
+    }
+
+    #[test]
+    fn an_error_is_told_of_any_number_of_nodes_and_a_warning_of_half_of_them() {
+        let told = |nodes: &[NodeReading]| -> Vec<String> {
+            let report = FleetReport::of(nodes);
+            assert_eq!(report.is_uniform(), report.findings.is_empty());
+            report.findings.into_iter().map(|spread| spread.id).collect()
+        };
+        let error = |name| node(name, None, &[("broken", "error")]);
+        let warning = |name| node(name, None, &[("slow", "warning")]);
+        assert_eq!(told(&[error("a"), node("b", None, &[])]), ["broken"]);
+        assert_eq!(told(&[error("a"), error("b"), error("c")]), ["broken"]);
+        assert_eq!(told(&[warning("a"), node("b", None, &[])]), ["slow"]);
+        assert!(told(&[warning("a"), warning("b")]).is_empty());
+    }
+
+    #[test]
+    fn nodes_that_are_not_examined_are_not_uniform() {
+        let mut unexamined = node("b", None, &[]);
+        unexamined.result.as_mut().unwrap().findings = None;
+        let report = FleetReport::of(&[node("a", None, &[]), unexamined]);
+        assert_eq!((report.not_examined.as_slice(), report.is_uniform()), (&["b".to_owned()][..], false));
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub struct NodeReport {
     pub node: String,
     /// The properties that are known.
     pub properties: BTreeMap<Property, String>,
-    /// The findings of the doctor; `None` if it has not examined the node.
+    /// The findings of the doctor; `None` if it has not examined the node within the last hour.
     pub findings: Option<Vec<NodeFinding>>,
 }
 
@@ -39,6 +39,8 @@ pub struct InvalidNodeReport(#[from] serde_json::Error);
 #[serde(rename_all = "camelCase")]
 struct Reply {
     node: String,
+    /// The time of the reply, in seconds of the node's clock.
+    time: Option<f64>,
     version: Option<String>,
     mode: Option<String>,
     devices: Vec<Device>,
@@ -70,6 +72,9 @@ struct Port {
 
 #[derive(Debug, Deserialize)]
 struct Doctor {
+    /// The time of the examination, of the same clock.
+    #[serde(default)]
+    time: f64,
     #[serde(default)]
     findings: Vec<NodeFinding>,
     #[serde(default)]
@@ -100,6 +105,8 @@ struct Gpu {
 
 /// More findings of a node are not compared.
 const MAX_FINDINGS: usize = 256;
+/// Findings of an older record may have ended. The condition of a node has the same limit.
+const MAX_AGE_SECONDS: f64 = 3600.0;
 /// Longer texts are cut.
 const MAX_TEXT_CHARS: usize = 200;
 
@@ -109,7 +116,7 @@ impl NodeReport {
     /// # Errors
     /// [`InvalidNodeReport`].
     pub fn parse(json: &[u8]) -> Result<Self, InvalidNodeReport> {
-        let Reply { node, version, mode, devices, doctor } = serde_json::from_slice(json)?;
+        let Reply { node, time, version, mode, devices, doctor } = serde_json::from_slice(json)?;
         let mut report = Self { node: clean(&node), ..Self::default() };
         let (vfs, others): (Vec<_>, Vec<_>) = devices.iter().partition(|device| device.is_vf);
         // A software device is no part that a node can lack.
@@ -127,7 +134,8 @@ impl NodeReport {
                 inventory.gpus.iter().filter_map(|gpu| Some((gpu.model.clone(), format!("x{}", gpu.lanes?))));
             report.set_each("PCIe", lanes);
         }
-        report.findings = doctor.map(|doctor| {
+        let is_recent = |doctor: &Doctor| time.is_none_or(|time| time - doctor.time <= MAX_AGE_SECONDS);
+        report.findings = doctor.filter(is_recent).map(|doctor| {
             let findings = doctor.findings.into_iter().take(MAX_FINDINGS).map(|finding| NodeFinding {
                 id: clean(&finding.id),
                 severity: clean(&finding.severity),
@@ -234,6 +242,19 @@ mod tests {
         ];
         assert_eq!(texts, expected);
         assert_eq!(report.findings.unwrap()[0].id, "link-down");
+    }
+
+    #[test]
+    fn a_record_that_is_older_than_an_hour_is_no_examination() {
+        for (time, is_examined) in [(4600.5, true), (4601.5, false)] {
+            let json = format!(
+                r#"{{"node": "a", "time": {time}, "devices": [],
+                "doctor": {{"time": 1001, "findings": [], "inventory": {{"kernel": "6.12.0"}}}}}}"#
+            );
+            let report = NodeReport::parse(json.as_bytes()).unwrap();
+            assert_eq!(report.findings.is_some(), is_examined);
+            assert!(report.properties.values().any(|value| value == "6.12.0"));
+        }
     }
 
     #[test]

@@ -16,8 +16,8 @@ pub(super) struct FleetArgs {
     /// Compare nodes, and exit: asks the daemon silkraild of each HOST (HOST:PORT, http(s)://HOST:PORT; default port: 9879)
     ///
     /// Shows what differs between them: firmware, driver, kernel, speed, MTU, PCIe link, the number of devices, VFs and GPUs, with the
-    /// value that most nodes have; and the errors and warnings that less than half of the nodes have. Kernel, MTU, PCIe, GPUs and
-    /// findings are known of nodes on which `silkrail doctor --record` runs.
+    /// value that most nodes have; and the errors, and the warnings that at most half of the nodes have. Kernel, MTU, PCIe, GPUs and
+    /// findings are known of nodes on which `silkrail doctor --record` runs; findings are those of the last hour.
     #[arg(long, num_args = 0.., value_delimiter = ',', value_name = "HOST")]
     #[arg(conflicts_with_all = ["list", "history", "record", "bundle", "networks", "chroot", "only", "site"])]
     fleet: Option<Vec<String>>,
@@ -134,7 +134,7 @@ fn print(report: &FleetReport, out: &mut dyn Write) -> Result<(), CommandError> 
         }
     }
     if !report.findings.is_empty() {
-        writeln!(out, "FINDINGS OF FEW NODES")?;
+        writeln!(out, "FINDINGS")?;
     }
     for spread in &report.findings {
         let nodes = spread.nodes.iter().map(|(node, objects)| format!("{node} ({})", listed(objects)));
@@ -149,7 +149,7 @@ fn print(report: &FleetReport, out: &mut dyn Write) -> Result<(), CommandError> 
         )?;
     }
     if !report.not_examined.is_empty() {
-        writeln!(out, "NOT EXAMINED BY THE DOCTOR")?;
+        writeln!(out, "NOT EXAMINED BY THE DOCTOR WITHIN THE LAST HOUR")?;
         writeln!(out, "  {}: {}", count(report.not_examined.len()), listed(&report.not_examined))?;
     }
     if !report.unreachable.is_empty() {
@@ -160,11 +160,12 @@ fn print(report: &FleetReport, out: &mut dyn Write) -> Result<(), CommandError> 
     }
     Ok(writeln!(
         out,
-        "{} compared, {} unreachable: {} differences, {} findings of few nodes",
+        "{} compared, {} unreachable: {} differences, {} findings, {} not examined",
         count(report.nodes),
         report.unreachable.len(),
         report.differences.len(),
-        report.findings.len()
+        report.findings.len(),
+        report.not_examined.len()
     )?)
 }
 
