@@ -12,7 +12,8 @@ Changes:
   Every command that changes the node has --dry-run (show what would be done, and change nothing) and --yes (make the
   changes without asking). Without both:
     install, apply, mode set, vf create, vf delete    make the changes: the command line or a file describes them
-    uninstall                                         asks on a terminal, and otherwise makes the changes
+    uninstall                                         asks on a terminal, where it needs --yes with --json or if its
+                                                      output goes elsewhere; without a terminal makes the changes
     gc, recover, tune apply, tune revert, ipam free, ipam release-node
                                                       show the changes and ask; without a terminal, or with --json,
                                                       they change nothing: scripts need --yes

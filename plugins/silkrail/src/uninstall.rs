@@ -1,7 +1,7 @@
 //! `silkrail uninstall`: removes the executables from the node.
 
 use std::{
-    io::Write,
+    io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
 };
 
@@ -18,7 +18,8 @@ use crate::{
 /// Remove the files of `silkrail install` from this node, and restore the files that they replaced
 ///
 /// A file that was changed after the installation is kept. The command is refused while pods have attachments made by these
-/// plugins, because their DEL needs the plugins. On a terminal it asks before it removes anything.
+/// plugins, because their DEL needs the plugins. On a terminal it asks before it removes anything; if it cannot ask there, for
+/// example with --json, it needs --yes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct UninstallArgs {
@@ -76,8 +77,13 @@ struct UninstallRow {
 
 impl UninstallArgs {
     pub(crate) fn run(&self, root: &Path, out: &mut dyn Write) -> Result<CommandExit, CommandError> {
-        let intent = self.consent.intent(self.json, Intent::Act);
+        // A person who cannot be asked, because the output goes elsewhere, has not agreed.
+        let has_person = io::stdin().is_terminal();
+        let intent = self.consent.intent(self.json, if has_person { Intent::Show } else { Intent::Act });
         let planned = self.remove(root, intent != Intent::Act, out)?;
+        if intent == Intent::Show && !self.consent.is_dry_run() && !planned.files.is_empty() {
+            eprintln!("silkrail: {}", consent::NOTHING_DONE);
+        }
         let is_asked = intent == Intent::Ask && !planned.files.is_empty();
         let report =
             if is_asked && consent::confirmed(out)? { self.remove(root, false, out)? } else { planned };

@@ -102,6 +102,29 @@ fn uninstall_asks_on_a_terminal_only() {
 }
 
 #[test]
+fn uninstall_needs_yes_on_a_terminal_on_which_it_cannot_ask() {
+    let node = node();
+    let run = |args: &[&str]| {
+        let [out, complaints] = ["out", "complaints"].map(|name| node.path().join(name));
+        let [stdout, stderr] = [&out, &complaints].map(|path| Stdio::from(fs::File::create(path).unwrap()));
+        let status = Terminal::run_with(node.path(), args, Some(stdout), stderr).wait();
+        assert_eq!(status.code(), Some(0));
+        [out, complaints].map(|path| fs::read_to_string(path).unwrap())
+    };
+    for args in [&["uninstall"][..], &["uninstall", "--json"]] {
+        let [out, complaints] = run(args);
+        assert!(is_recorded(node.path()), "{args:?}");
+        assert!(out.contains("/opt/cni/bin/macvlan"), "{out}");
+        assert_eq!(complaints, "silkrail: nothing was done: run the command again with --yes\n");
+    }
+    let [_, complaints] = run(&["uninstall", "--json", "--yes"]);
+    assert!(!is_recorded(node.path()) && complaints.is_empty(), "{complaints}");
+    let other = self::node();
+    without_terminal(other.path(), &["uninstall", "--json"]);
+    assert!(!is_recorded(other.path()));
+}
+
+#[test]
 fn nothing_to_do_is_no_question() {
     let node = node();
     fs::remove_dir_all(node.path().join("var")).unwrap();

@@ -22,6 +22,11 @@ pub struct Terminal {
 impl Terminal {
     /// Starts the command with a directory as the root of its node.
     pub fn run(root: &Path, args: &[&str]) -> Self {
+        Self::run_with(root, args, None, Stdio::null())
+    }
+
+    /// Starts the command with other outputs; without a standard output with that of the terminal.
+    pub fn run_with(root: &Path, args: &[&str], stdout: Option<Stdio>, stderr: Stdio) -> Self {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let controller = openpt(flags).unwrap();
         grantpt(&controller).unwrap();
@@ -30,7 +35,8 @@ impl Terminal {
         let stream = || Stdio::from(end.try_clone().unwrap());
         let mut command = Command::new(env!("CARGO_BIN_EXE_silkrail"));
         command.arg("--root").arg(root).args(args);
-        let child = command.stdin(stream()).stdout(stream()).stderr(Stdio::null()).spawn().unwrap();
+        let child =
+            command.stdin(stream()).stdout(stdout.unwrap_or_else(stream)).stderr(stderr).spawn().unwrap();
         Self { child, end, seen: String::new(), controller: controller.into() }
     }
 
