@@ -1,5 +1,5 @@
-//! The admission policies of `conf/silkraild-ipam` and `conf/silkraild-node-condition`, evaluated by an interpreter of its language: the API server that the other
-//! tests use is older than policies.
+//! The admission policies of `conf/silkraild-ipam` and `conf/silkraild-node-condition`, evaluated by an interpreter of their
+//! language: the API server that the other tests use is older than policies.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
