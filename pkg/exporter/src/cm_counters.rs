@@ -14,7 +14,7 @@ pub(crate) const MESSAGES: [&str; 11] =
 /// The numbers of messages of the connection manager by kind, in the order of [`MESSAGES`]. `None` if it has no such counter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CmCounters {
-    /// Messages sent, without retries.
+    /// Messages sent, with retries.
     pub sent: [Option<u64>; MESSAGES.len()],
     /// Messages sent again because no reply came.
     pub retries: [Option<u64>; MESSAGES.len()],

@@ -22,6 +22,9 @@ pub struct LinkSettings {
     pub link: String,
     /// Flow control by priority, traffic classes and who sets them.
     pub dcb: Option<DcbSettings>,
+    /// Whether `dcb` could not be read; otherwise `None` means that the driver has no DCB.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dcb_unread: bool,
     /// Speed and link modes.
     pub modes: Option<LinkModes>,
     /// Why the link is down, and how often it was.
@@ -77,8 +80,12 @@ impl LinkSettingsReader {
         match self.dcb.as_ref().map(|dcb| dcb.settings(link)) {
             Some(Ok(dcb)) => settings.dcb = Some(dcb),
             Some(Err(dcb::Error::NoSuchLink { .. })) => return None,
-            None | Some(Err(dcb::Error::Unsupported { .. })) => {}
-            Some(Err(error)) => self.note(format_args!("DCB settings of {link}"), &error),
+            None => settings.dcb_unread = true,
+            Some(Err(dcb::Error::Unsupported { .. })) => {}
+            Some(Err(error)) => {
+                settings.dcb_unread = true;
+                self.note(format_args!("DCB settings of {link}"), &error);
+            }
         }
         let Some(ethtool) = &self.ethtool else { return Some(settings) };
         let mut errors = Vec::new();

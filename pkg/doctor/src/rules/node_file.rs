@@ -57,6 +57,9 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
 /// Compares the DCB settings of a port. Those of a port without an RDMA device are not read.
 fn other_dcb(facts: &NodeFacts, file: &str, wanted: &DesiredDcb) -> Option<Finding> {
     let settings = facts.link_settings.iter().find(|settings| settings.link == wanted.link)?;
+    if settings.dcb_unread {
+        return None;
+    }
     let settings = settings.dcb.clone().unwrap_or_default();
     let mut differences =
         wanted.settings.unsupported(&settings).into_iter().map(|what| format!("no support for {what}"));
@@ -120,6 +123,14 @@ mod tests {
         assert!(found(Some(vec![0]), vec![0]).is_empty());
         assert_eq!(found(Some(vec![0]), vec![0, 4]), ["dcb-not-as-configured eth0"]);
         assert_eq!(found(None, vec![0]), ["dcb-not-as-configured eth0"]);
+        let unread = with(|facts| {
+            facts.link_settings =
+                vec![LinkSettings { link: "eth0".into(), dcb_unread: true, ..LinkSettings::default() }];
+            let settings = WantedDcb { pfc: Some(vec![0]), ..WantedDcb::default() };
+            let dcb = vec![DesiredDcb { link: "eth0".into(), settings }];
+            facts.wanted = Some(DesiredState { file: "/node.yaml".into(), dcb, ..DesiredState::default() });
+        });
+        assert!(unread.is_empty(), "{unread:?}");
         // A fabric that is meant to be lossy.
         assert!(found(Some(Vec::new()), Vec::new()).is_empty());
     }

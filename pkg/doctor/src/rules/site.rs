@@ -6,6 +6,7 @@ use crate::{
     AcceptedFinding, Finding, FindingId, NodeFacts,
     facts::{
         devices::{DeviceFacts, PortFacts},
+        functions::FunctionFacts,
         site::function_identity,
     },
 };
@@ -145,7 +146,7 @@ fn number(facts: &NodeFacts, role: &PortRole, expected: usize) -> Option<Finding
         let finding = MORE.warning(object, text).because(said(facts, role, "ports", expected));
         return Some(finding.because(names("ports")).fix("correct the number, or the match of the role"));
     }
-    // The device of a PF can be in the namespace of a pod, where neither its name nor its link is visible.
+    // The device of a PF can be in the namespace of a pod, where neither its name nor its link is visible; or only its link.
     if is + elsewhere(facts, role) >= expected {
         return None;
     }
@@ -156,11 +157,18 @@ fn number(facts: &NodeFacts, role: &PortRole, expected: usize) -> Option<Finding
     ))
 }
 
-/// Returns the number of PFs whose RDMA device is in another namespace, and that may be of a role.
+/// Returns the number of PFs whose RDMA device or link is in another namespace, and that may be of a role.
 fn elsewhere(facts: &NodeFacts, role: &PortRole) -> usize {
-    let away =
-        facts.functions.iter().filter(|pf| pf.pf.is_none() && pf.rdma.is_empty() && !pf.uverbs.is_empty());
-    away.filter(|pf| role.matches.matches_function(&function_identity(Some(pf)))).count()
+    let is_away = |pf: &&FunctionFacts| {
+        let has_lost_link = !pf.rdma.is_empty() && pf.links.is_empty() && role.matches.link.is_some();
+        pf.pf.is_none() && ((pf.rdma.is_empty() && !pf.uverbs.is_empty()) || has_lost_link)
+    };
+    facts
+        .functions
+        .iter()
+        .filter(is_away)
+        .filter(|pf| role.matches.matches_function(&function_identity(Some(pf))))
+        .count()
 }
 
 /// Compares a port with its role.
@@ -225,6 +233,9 @@ fn firmware(facts: &NodeFacts, device: &DeviceFacts, port: &PortFacts, role: &Po
 fn dcb(facts: &NodeFacts, port: &PortFacts, role: &PortRole) -> Option<Finding> {
     let (link, wanted) = (port.link.as_deref()?, role.dcb.as_ref()?);
     let settings = facts.link_settings.iter().find(|settings| settings.link == link)?;
+    if settings.dcb_unread {
+        return None;
+    }
     let settings = settings.dcb.clone().unwrap_or_default();
     let unsupported = wanted.unsupported(&settings).into_iter().map(|what| format!("no support for {what}"));
     let changes = wanted.changes(&settings).into_iter().map(|change| format!("needed: {change}"));
@@ -386,6 +397,14 @@ mod tests {
             facts.functions[1].rdma.clear();
         });
         assert!(!moved.contains(&"site-ports-missing role rail".to_owned()), "{moved:?}");
+        // The device is shared, and its link is in the namespace of a pod.
+        let by_link = "roles: [{name: rail, match: {vendor: 15b3, link: 'eth*'}, ports: 2}]";
+        assert!(found(by_link, |_| {}).is_empty());
+        let shared = found(by_link, |facts| {
+            facts.devices[1].ports[0].link = None;
+            facts.functions[1].links.clear();
+        });
+        assert!(!shared.contains(&"site-ports-missing role rail".to_owned()), "{shared:?}");
         let gone = found(of_vendor, |facts| {
             facts.devices.remove(1);
             facts.functions.retain(|function| !function.address.starts_with("0000:b0"));

@@ -29,7 +29,9 @@ pub(super) fn write(families: &mut Exposition, devices: &[(&DeviceReading, &Devi
 
 fn help(name: &str) -> &'static str {
     match name {
-        "rdma_cm_messages_total" => "Messages of the connection manager; receive: with duplicates.",
+        "rdma_cm_messages_total" => {
+            "Messages of the connection manager; transmit: with those sent again; receive: with duplicates."
+        }
         "rdma_cm_retries_total" => "Messages of the connection manager sent again, because no reply came.",
         _ => "Messages of the connection manager received again.",
     }
