@@ -175,6 +175,9 @@ fn registered_node() -> Value {
     })
 }
 
+/// A change of a node that a daemon requests.
+type NodeChange = fn(&mut Value);
+
 #[test]
 fn silkraild_can_change_one_condition_of_its_own_node_only() {
     let old = registered_node();
@@ -183,7 +186,7 @@ fn silkraild_can_change_one_condition_of_its_own_node_only() {
         change(&mut object);
         Request::of_daemon("node-a", &old, &object).refusals()
     };
-    let allowed: [fn(&mut Value); 3] = [
+    let allowed: [NodeChange; 3] = [
         |_| (),
         |node| node["status"]["conditions"][1]["status"] = json!("False"),
         |node| drop(node["status"]["conditions"].as_array_mut().unwrap().pop()),
@@ -194,7 +197,7 @@ fn silkraild_can_change_one_condition_of_its_own_node_only() {
     let of_status = "silkraild can change nothing of the status except the condition RDMAHealthy";
     let of_conditions = "silkraild can change no condition except RDMAHealthy";
     let of_metadata = "silkraild cannot change the metadata of a node";
-    let refused: [(fn(&mut Value), &str); 9] = [
+    let refused: [(NodeChange, &str); 9] = [
         (|node| node["status"]["addresses"][0]["address"] = json!("10.0.0.2"), of_status),
         (|node| node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] = json!(1), of_status),
         (|node| node["status"]["capacity"]["example.com/gpu"] = json!("8"), of_status),
