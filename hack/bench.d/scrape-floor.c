@@ -2,9 +2,9 @@
  * The floor of a scrape: only the netlink calls that read every RDMA device in some namespaces. Nothing is stored,
  * resolved, checked or printed; a socket in each namespace stays open.
  *
- *     scrape-floor ROUNDS NETNS...
+ *     scrape-floor ROUNDS LISTS NETNS...
  *
- * For each round it prints the duration in nanoseconds and the number of devices.
+ * LISTS is 1 to list the queue pairs of each device, too. For each round it prints the duration in nanoseconds and the number of devices.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -101,23 +101,26 @@ static long long now(void)
 
 int main(int argc, char **argv)
 {
-	int *sockets = calloc(argc, sizeof *sockets), rounds = argc > 2 ? atoi(argv[1]) : 0;
+	int *sockets = calloc(argc, sizeof *sockets), rounds = argc > 3 ? atoi(argv[1]) : 0, lists;
 
 	if (!rounds)
-		errx(2, "usage: scrape-floor ROUNDS NETNS...");
-	for (int i = 2; i < argc; i++)
+		errx(2, "usage: scrape-floor ROUNDS LISTS NETNS...");
+	lists = atoi(argv[2]);
+	for (int i = 3; i < argc; i++)
 		sockets[i] = open_in(argv[i]);
 	while (rounds--) {
 		long long began = now();
 		int all = 0;
 
-		for (int i = 2; i < argc; i++) {
+		for (int i = 3; i < argc; i++) {
 			count = 0;
 			request(sockets[i], RDMA_NLDEV_CMD_GET, NLM_F_DUMP, -1, 0);
 			request(sockets[i], RDMA_NLDEV_CMD_RES_GET, NLM_F_DUMP, -1, 0);
 			for (int d = 0; d < count; d++) {
 				request(sockets[i], RDMA_NLDEV_CMD_PORT_GET, NLM_F_DUMP, devices[d], 0);
 				request(sockets[i], RDMA_NLDEV_CMD_STAT_GET, NLM_F_ACK, devices[d], 1);
+				if (lists)
+					request(sockets[i], RDMA_NLDEV_CMD_RES_QP_GET, NLM_F_DUMP, devices[d], 0);
 			}
 			all += count;
 		}

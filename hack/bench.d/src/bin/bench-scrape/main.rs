@@ -4,7 +4,7 @@
 //! those of the kernel's code around them, without firmware.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stdout, reason = "the program prints its results")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the program prints its results")]
 
 mod client;
 mod devices;
@@ -85,14 +85,19 @@ fn main() -> ExitCode {
 /// Runs the measurements. Returns whether the check passes, or true without `--check`.
 fn run() -> Result<bool> {
     let options = BenchScrapeArgs::read()?;
+    progress(&format!("creating {DEVICES} devices in {NAMESPACES} namespaces"));
     devices::create()?;
     devices::move_to_pods()?;
-    let all = measure(&options)?;
+    progress("measuring every standard counter");
+    let all = measure(&options, false)?;
     // Firmware refuses the error counters of most VFs of mlx5; silkraild does not read them again after the first refusal.
     devices::set_all("port_counters_refuse", "Y")?;
-    let vfs = measure(&options)?;
+    progress("measuring VFs");
+    let vfs = measure(&options, false)?;
+    progress(&format!("creating {QUEUE_PAIRS} queue pairs"));
     let queue_pairs = QueuePairs::create()?;
-    let busy = measure(&options)?;
+    progress("measuring with queue pairs");
+    let busy = measure(&options, true)?;
     drop(queue_pairs);
     let holds = vfs.ratio() <= AT_MOST_FLOORS
         && busy.ratio() <= AT_MOST_FLOORS
@@ -129,6 +134,11 @@ fn run() -> Result<bool> {
         busy.print_others(&options.against);
     }
     Ok(holds || !options.check)
+}
+
+/// Shows what a run of many minutes is doing.
+fn progress(what: &str) {
+    eprintln!("bench-scrape: {what}");
 }
 
 impl BenchScrapeArgs {
@@ -187,8 +197,9 @@ impl Drop for BenchDaemon {
     }
 }
 
-/// Measures the floor, a scrape of one daemon and a scrape over TLS of another in each round. Returns the medians.
-fn measure(options: &BenchScrapeArgs) -> Result<ScrapeTimes> {
+/// Measures the floor, a scrape of one daemon and a scrape over TLS of another in each round. Returns the medians. `lists` is
+/// whether the floor lists queue pairs, as the daemon does.
+fn measure(options: &BenchScrapeArgs, lists: bool) -> Result<ScrapeTimes> {
     let secure = TlsSetup::new()?;
     let daemons = [
         BenchDaemon::start(&options.daemon, ADDRESS, None)?,
@@ -208,13 +219,13 @@ fn measure(options: &BenchScrapeArgs) -> Result<ScrapeTimes> {
     for _ in 0..options.rounds {
         let [floors, scrapes, secures, gzips, gzip_secures] = &mut times;
         sleep(PAUSE);
-        floors.push(floor(options)?);
+        floors.push(floor(options, lists)?);
         let (time, text) = get(ADDRESS, None)?;
         scrapes.push(time);
         last = text;
         for ((_, address), times) in others.iter().zip(&mut other_times) {
             sleep(PAUSE);
-            floor(options)?; // as before a scrape of the first build
+            floor(options, lists)?; // as before a scrape of the first build
             times.push(get(address, None)?.0);
         }
         sleep(PAUSE);
@@ -245,9 +256,10 @@ fn queue_pairs(text: &str) -> usize {
 }
 
 /// Returns the median of three rounds, since the first includes the start of the program.
-fn floor(options: &BenchScrapeArgs) -> Result<f64> {
+fn floor(options: &BenchScrapeArgs, lists: bool) -> Result<f64> {
     let namespaces = (0..NAMESPACES).map(|number| format!("/run/netns/pod-{number}"));
-    let output = Command::new(&options.floor).arg("3").args(namespaces).output()?;
+    let output =
+        Command::new(&options.floor).args(["3", if lists { "1" } else { "0" }]).args(namespaces).output()?;
     let text = String::from_utf8(output.stdout)?;
     let round = |line: &str| -> Option<f64> {
         let (time, devices) = line.split_once(' ')?;
