@@ -213,13 +213,16 @@ fn tests_of_the_doctor() -> String {
         |dir: &PathBuf| fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
     let tests =
         files.iter().flat_map(of_this_directory).filter(|path| path.file_name().unwrap() == "doctor.rs");
-    let rules = of_this_directory(&root().join("pkg/doctor/src/rules"));
+    // The directory of a rule has the file of its tests.
+    let (directories, rules): (Vec<_>, Vec<_>) =
+        of_this_directory(&root().join("pkg/doctor/src/rules")).into_iter().partition(|path| path.is_dir());
+    let of_directories = directories.into_iter().map(|directory| directory.join("tests.rs"));
     let text = |path: PathBuf| fs::read_to_string(path).unwrap();
     let modules = rules
         .into_iter()
         .map(text)
         .filter_map(|text| text.split_once("#[cfg(test)]").map(|(_, tests)| tests.to_owned()));
-    tests.map(text).chain(modules).collect()
+    tests.chain(of_directories).map(text).chain(modules).collect()
 }
 
 #[test]

@@ -74,6 +74,7 @@ impl PfRun<'_> {
         }
         let mut failures = Vec::new();
         let mut is_complete = true;
+        let mut unclear = None;
         for step in &self.pf.steps {
             let is_dcb = matches!(step, PfStep::Dcb(_));
             if is_dcb && !failures.is_empty() {
@@ -84,15 +85,17 @@ impl PfRun<'_> {
                 self.restore_autoprobe(step, &error);
                 failures.push(self.failure(Some(step.clone()), error.into()));
                 is_complete = is_dcb;
-                if !is_dcb {
-                    break;
+                match step {
+                    // It may have been made nevertheless: the next run sees whether it is in place.
+                    PfStep::Dcb(change) => unclear = Some(change),
+                    _ => break,
                 }
             } else if let PfStep::Dcb(change) = step {
                 change.clone().record(&mut self.dcb.made);
             }
         }
         let is_planned = |change: &DcbChange| self.pf.steps.contains(&PfStep::Dcb(change.clone()));
-        self.dcb.pending.retain(|change| !is_planned(change));
+        self.dcb.pending.retain(|change| unclear == Some(change) || !is_planned(change));
         let record = self.save_record(is_complete);
         failures.extend(record.err().map(|why| self.failure(None, why)));
         failures
