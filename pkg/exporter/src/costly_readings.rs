@@ -10,14 +10,14 @@ use std::{
 
 use netns::NetNsId;
 
-use crate::{DeviceResources, PhysicalState};
+use crate::{PhysicalState, device_resources::ListedResources};
 
 /// Network namespace and device index. The index does not change when a device is moved or renamed, but open files belong to
 /// the sysfs of one namespace.
 pub(crate) type DeviceKey = (NetNsId, u32);
 
 /// The objects of devices that were listed last.
-pub(crate) type ListedObjects = CostlyReadings<DeviceKey, DeviceResources>;
+pub(crate) type ListedObjects = CostlyReadings<DeviceKey, ListedResources>;
 
 /// The physical states of ports of the host that were read last, by device index and port.
 pub(crate) type PhysicalStates = CostlyReadings<(u32, u32), PhysicalState>;
@@ -31,12 +31,26 @@ pub(crate) const COSTLY_TIMEOUT: Duration = Duration::from_millis(250);
 /// When a reading that has not ended counts as hung firmware.
 pub(crate) const HUNG_AFTER: Duration = Duration::from_secs(60);
 
+/// The objects of a device are listed again after this time, or when their numbers change, or the processes that use the device.
+/// Their states are at most so old.
+pub(crate) const LIST_PERIOD: Duration = Duration::from_secs(60);
+
 /// The last reading of each object. Clones share them: a worker that a collection did not wait for adds its reading when it has it.
 #[derive(Debug)]
 pub(crate) struct CostlyReadings<K, T> {
     readings: Arc<Mutex<HashMap<K, CostlyReading<T>>>>,
     /// How long a reading is used at least.
     min_age: Duration,
+}
+
+/// A former reading of an object.
+#[derive(Debug)]
+pub(crate) struct FormerReading<T> {
+    pub(crate) value: Arc<T>,
+    /// When it ended.
+    pub(crate) done: Instant,
+    /// Whether it is recent enough to be used instead of a new one.
+    pub(crate) is_recent: bool,
 }
 
 #[derive(Debug)]
@@ -57,12 +71,18 @@ impl<K: Eq + Hash, T> CostlyReadings<K, T> {
         Self { readings: Arc::default(), min_age }
     }
 
-    /// Returns the last reading of an object, and whether it is recent enough to be used instead of a new one.
-    pub(crate) fn last(&self, object: &K) -> Option<(Arc<T>, bool)> {
+    /// Returns the last reading of an object.
+    pub(crate) fn last(&self, object: &K) -> Option<FormerReading<T>> {
         self.lock().get(object).map(|reading| {
             let limit = reading.took.saturating_mul(COST_FACTOR).max(self.min_age);
-            (reading.value.clone(), reading.done.elapsed() < limit)
+            let (value, done) = (reading.value.clone(), reading.done);
+            FormerReading { value, done, is_recent: done.elapsed() < limit }
         })
+    }
+
+    /// Returns the times when the last readings ended.
+    pub(crate) fn times(&self) -> Vec<Instant> {
+        self.lock().values().map(|reading| reading.done).collect()
     }
 
     /// Adds a reading that began at a time.
@@ -90,10 +110,10 @@ mod tests {
         let readings = CostlyReadings::new(Duration::ZERO);
         assert!(readings.last(&7).is_none());
         readings.add(7, Arc::new("first"), Instant::now().checked_sub(Duration::from_secs(2)).unwrap());
-        assert!(readings.last(&7).is_some_and(|(value, is_recent)| *value == "first" && is_recent));
+        assert!(readings.last(&7).is_some_and(|last| *last.value == "first" && last.is_recent));
         readings.add(7, Arc::new("second"), Instant::now());
         std::thread::sleep(Duration::from_millis(5));
-        assert!(readings.last(&7).is_some_and(|(value, is_recent)| *value == "second" && !is_recent));
+        assert!(readings.last(&7).is_some_and(|last| *last.value == "second" && !last.is_recent));
         readings.retain(|_| false);
         assert!(readings.last(&7).is_none());
     }
@@ -103,6 +123,6 @@ mod tests {
         let readings = CostlyReadings::new(Duration::from_secs(60));
         readings.add(7, Arc::new(()), Instant::now());
         std::thread::sleep(Duration::from_millis(5));
-        assert!(readings.last(&7).is_some_and(|(_, is_recent)| is_recent));
+        assert!(readings.last(&7).is_some_and(|last| last.is_recent));
     }
 }

@@ -1,5 +1,7 @@
 //! The objects of a device, such as queue pairs and memory regions.
 
+use std::sync::Arc;
+
 use rdma::{
     Device, Handle,
     resource::{
@@ -31,12 +33,51 @@ pub struct DeviceResources {
     pub cm_ids: Vec<CmId>,
 }
 
+/// The objects of a device, and what was known of them when they were listed.
+#[derive(Debug, Clone)]
+pub(crate) struct ListedResources {
+    /// The objects.
+    pub(crate) objects: Arc<DeviceResources>,
+    counts: ResourceCounts,
+}
+
+impl ListedResources {
+    /// Lists the objects that the kernel has counted; `None` if that fails.
+    pub(crate) fn read(
+        rdma: &Handle,
+        device: &Device,
+        counts: ResourceCounts,
+        errors: &mut Vec<CollectError>,
+    ) -> Option<Self> {
+        Some(Self { objects: Arc::new(list(rdma, device, &counts, errors)?), counts })
+    }
+
+    /// Whether the device still has as many objects of each type.
+    pub(crate) fn has_counts(&self, counts: &ResourceCounts) -> bool {
+        self.counts == *counts
+    }
+
+    /// Whether the device still has the same user contexts. The kernel does not soon reuse the number of a context, so others
+    /// mean another process, and the same ones mean the same owners. This costs no firmware command.
+    ///
+    /// # Errors
+    /// As of [`Handle::contexts`].
+    pub(crate) fn has_contexts(&self, rdma: &Handle, device: &Device) -> Result<bool, rdma::Error> {
+        if self.objects.contexts.is_empty() {
+            return Ok(true);
+        }
+        let numbers =
+            |contexts: &[Context]| contexts.iter().map(|context| context.number).collect::<Vec<_>>();
+        Ok(numbers(&rdma.contexts(device)?.unwrap_or_default()) == numbers(&self.objects.contexts))
+    }
+}
+
 /// More objects of one type are counted, but not listed: a process can create millions, and each needs about 100 bytes.
 const MAX_LISTED_RESOURCES: u64 = 65_536;
 
 /// Lists the objects. A type with too many objects is not listed, and not attributed to pods. Nothing is listed for a device
 /// without user contexts, because listing queue pairs costs one firmware command each.
-pub(crate) fn read(
+fn list(
     rdma: &Handle,
     device: &Device,
     counts: &ResourceCounts,
@@ -44,21 +85,37 @@ pub(crate) fn read(
 ) -> Option<DeviceResources> {
     let mut objects = DeviceResources::default();
     let mut reader = ResourceReader { rdma, device, errors };
-    if counts.cm_id != Some(0) {
-        objects.cm_ids = reader.list("connection manager IDs", counts.cm_id, Handle::cm_ids)?;
-    }
+    objects.cm_ids = reader.list(counts.cm_id, Handle::cm_ids)?;
     if counts.ctx == Some(0) {
         return Some(objects);
     }
-    objects.contexts = reader.list("user contexts", counts.ctx, Handle::contexts)?;
-    objects.protection_domains = reader.list("protection domains", counts.pd, Handle::protection_domains)?;
-    objects.queue_pairs = reader.list("queue pairs", counts.qp, Handle::queue_pairs)?;
+    objects.contexts = reader.list(counts.ctx, Handle::contexts)?;
+    objects.protection_domains = reader.list(counts.pd, Handle::protection_domains)?;
+    objects.queue_pairs = reader.list(counts.qp, Handle::queue_pairs)?;
     objects.queue_pairs_left_out = counts.qp.is_some_and(|count| count > MAX_LISTED_RESOURCES);
-    objects.completion_queues = reader.list("completion queues", counts.cq, Handle::completion_queues)?;
-    objects.memory_regions = reader.list("memory regions", counts.mr, Handle::memory_regions)?;
-    let queues = reader.list("shared receive queues", counts.srq, Handle::shared_receive_queues)?;
+    objects.completion_queues = reader.list(counts.cq, Handle::completion_queues)?;
+    objects.memory_regions = reader.list(counts.mr, Handle::memory_regions)?;
+    let queues = reader.list(counts.srq, Handle::shared_receive_queues)?;
     objects.shared_receive_queues = queues;
     Some(objects)
+}
+
+/// Returns an error for each type with too many objects.
+pub(crate) fn too_many_of_a_type<'a>(
+    device: &'a str,
+    counts: &ResourceCounts,
+) -> impl Iterator<Item = CollectError> + use<'a> {
+    let of_users = [
+        ("user contexts", counts.ctx),
+        ("protection domains", counts.pd),
+        ("queue pairs", counts.qp),
+        ("completion queues", counts.cq),
+        ("memory regions", counts.mr),
+        ("shared receive queues", counts.srq),
+    ];
+    let listed = if counts.ctx == Some(0) { 0 } else { of_users.len() };
+    let types = of_users.into_iter().take(listed).chain([("connection manager IDs", counts.cm_id)]);
+    types.filter_map(|(kind, count)| too_many(device, kind, count))
 }
 
 /// Returns the error for a type with too many objects.
@@ -80,12 +137,10 @@ impl ResourceReader<'_> {
     /// Lists the objects of one type; `None` if that fails, so that a partly read device is not exposed.
     fn list<T>(
         &mut self,
-        kind: &str,
         count: Option<u64>,
         of: impl FnOnce(&Handle, &Device) -> Result<Option<Vec<T>>, rdma::Error>,
     ) -> Option<Vec<T>> {
-        if let Some(error) = too_many(&self.device.name, kind, count) {
-            self.errors.push(error);
+        if count.is_some_and(|count| count == 0 || count > MAX_LISTED_RESOURCES) {
             return Some(Vec::new());
         }
         match of(self.rdma, self.device) {
@@ -102,6 +157,21 @@ impl ResourceReader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_type_with_too_many_objects_is_an_error_if_it_would_be_listed() {
+        let none = ResourceCounts::default();
+        let errors = |counts: &ResourceCounts| too_many_of_a_type("mlx5_0", counts).count();
+        assert_eq!(errors(&none), 0);
+        let many = Some(MAX_LISTED_RESOURCES + 1);
+        let mut counts =
+            ResourceCounts { qp: many, cq: many, mr: many, pd: many, srq: many, cm_id: many, ..none };
+        assert_eq!(errors(&counts), 6);
+        counts.ctx = many;
+        assert_eq!(errors(&counts), 7);
+        counts.ctx = Some(0);
+        assert_eq!(errors(&counts), 1, "without user contexts only connection manager IDs are listed");
+    }
 
     #[test]
     fn a_million_objects_of_a_kind_are_counted_and_not_listed() {

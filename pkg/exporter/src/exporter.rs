@@ -22,7 +22,7 @@ use crate::{
     addresses::PoolUsageReader,
     collector_health::CollectorHealth,
     collector_set::CollectorTimes,
-    costly_readings::{DeviceKey, ListedObjects, PhysicalStates},
+    costly_readings::{DeviceKey, LIST_PERIOD, ListedObjects, PhysicalStates},
     counter_files::OpenFileBudget,
     counter_history::{CounterHistory, PortUser, saved::CounterFile},
     counter_layout::CounterLayouts,
@@ -38,6 +38,7 @@ use crate::{
     psn::{self, Sampler},
     reader::DeviceReader,
     resource_usage::{ContextOwners, DeviceUsage, HolderResolver},
+    rotation::Rotation,
     work_queue::{self, CollectionOptions, CollectionOutput, PendingRequests},
 };
 
@@ -53,6 +54,7 @@ pub struct Exporter {
     places: HashMap<NetNsId, Arc<NetnsTarget>>,
     discovery: NetnsDiscovery,
     listed: ListedObjects,
+    lists: Rotation,
     physical: PhysicalStates,
     readers: HashMap<DeviceKey, DeviceReader>,
     pending: PendingRequests,
@@ -94,6 +96,7 @@ impl Exporter {
             places: HashMap::new(),
             discovery: NetnsDiscovery::default(),
             listed: ListedObjects::new(Duration::ZERO),
+            lists: Rotation::new(LIST_PERIOD),
             physical: PhysicalStates::new(physical_state::MIN_AGE),
             readers: HashMap::new(),
             pending: PendingRequests::default(),
@@ -229,6 +232,7 @@ impl Exporter {
             gids,
             files: self.files.clone(),
             listed: self.listed.clone(),
+            listed_before: self.lists.due_before(self.listed.times()),
             physical: self.physical.clone(),
             workers: thread::available_parallelism().map_or(2, |cpus| cpus.get().clamp(2, 4)),
         };

@@ -8,6 +8,8 @@ use std::{
 
 use podmap::Entry;
 
+use crate::rotation::Rotation;
+
 /// A GID table is not read again within this time, unless a pod was attached to or detached from its device.
 const GID_TABLE_TTL: Duration = Duration::from_secs(30);
 /// Each table is read at least once in this time. Each collection reads a few of the tables.
@@ -23,40 +25,28 @@ pub(crate) struct GidPlan {
 }
 
 /// Creates the plan of each collection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct GidSchedule {
     /// The changed devices of the last collection.
     again: BTreeSet<String>,
-    last: Option<Instant>,
+    rotation: Rotation,
+}
+
+impl Default for GidSchedule {
+    fn default() -> Self {
+        Self { again: BTreeSet::new(), rotation: Rotation::new(GID_TABLE_PERIOD) }
+    }
 }
 
 impl GidSchedule {
     /// Returns a plan with the oldest tables, a few at a time, and with the tables that an attachment changed. `read`
     /// contains the time of each table's last reading.
-    pub(crate) fn plan(
-        &mut self,
-        mut read: Vec<Instant>,
-        former: &Arc<[Entry]>,
-        now: &Arc<[Entry]>,
-    ) -> GidPlan {
-        read.sort_unstable();
-        let newest_due = Instant::now().checked_sub(GID_TABLE_TTL);
-        let limit = read.get(self.at_a_time(read.len())).copied();
-        let before = match (newest_due, limit) {
-            (Some(due), Some(limit)) => due.min(limit),
-            (due, limit) => due.or(limit).unwrap_or_else(Instant::now),
-        };
+    pub(crate) fn plan(&mut self, read: Vec<Instant>, former: &Arc<[Entry]>, now: &Arc<[Entry]>) -> GidPlan {
+        let due = self.rotation.due_before(read);
+        let before = Instant::now().checked_sub(GID_TABLE_TTL).map_or(due, |newest| newest.min(due));
         // The GID of an IPv6 address appears with a delay, so changed tables are read in two collections.
         let again = std::mem::replace(&mut self.again, changed(former, now));
         GidPlan { before, at_once: again.union(&self.again).cloned().collect() }
-    }
-
-    /// Returns the number of tables to read in this collection.
-    fn at_a_time(&mut self, tables: usize) -> usize {
-        let elapsed = self.last.replace(Instant::now()).map_or(Duration::ZERO, |last| last.elapsed());
-        let elapsed = elapsed.min(GID_TABLE_PERIOD).as_millis();
-        let share = tables as u128 * elapsed / GID_TABLE_PERIOD.as_millis() + 1;
-        usize::try_from(share).unwrap_or(usize::MAX)
     }
 }
 
@@ -96,20 +86,10 @@ mod tests {
     }
 
     #[test]
-    fn old_tables_are_read_a_few_at_a_time_and_all_within_a_period() {
-        let read: Vec<_> = (0..256).map(|n| ago(1000 + n)).collect();
-        let mut schedule = GidSchedule::default();
-        assert_eq!(due(&mut schedule, &read), 1);
-        schedule.last = Some(ago(60));
-        assert_eq!(due(&mut schedule, &read), 26, "a tenth of the period has passed");
-        schedule.last = Some(ago(86400));
-        assert_eq!(due(&mut schedule, &read), 256);
-    }
-
-    #[test]
     fn a_recent_table_is_not_read_again() {
         let read = [ago(5), ago(10), ago(40)];
-        let mut schedule = GidSchedule { last: Some(ago(86400)), ..GidSchedule::default() };
+        let mut schedule = GidSchedule::default();
+        schedule.rotation.last = Some(ago(86400));
         assert_eq!(due(&mut schedule, &read), 1);
     }
 

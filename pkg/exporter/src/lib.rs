@@ -50,6 +50,7 @@ mod psn;
 mod reader;
 mod resource_health;
 mod resource_usage;
+mod rotation;
 mod traffic_class;
 mod work_queue;
 

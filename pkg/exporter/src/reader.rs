@@ -16,8 +16,10 @@ use rdma::{Device, LinkLayer, resource::ResourceCounts};
 use crate::{
     CmCounters, CollectError, Collector, DeviceInfo, PhysicalState, PortReading,
     collect_error::BoxError,
+    costly_readings::FormerReading,
     counter_files::{CounterFiles, OpenFileBudget},
-    counter_sets, device_resources,
+    counter_sets,
+    device_resources::{self, ListedResources},
     netns_sockets::NetnsSockets,
     netns_target::SysfsView,
     port_rate,
@@ -167,13 +169,13 @@ impl DeviceReader {
         }
         let key = (task.device.index, port.port);
         let former = task.physical.last(&key);
-        if let Some((state, _)) = &former {
-            steps.store(|reading| reading.ports[at].physical = Some(state.clone()));
+        if let Some(former) = &former {
+            steps.store(|reading| reading.ports[at].physical = Some(former.value.clone()));
         }
-        if former.as_ref().is_some_and(|(_, is_recent)| *is_recent) {
+        if former.as_ref().is_some_and(|former| former.is_recent) {
             return;
         }
-        let former = former.as_ref().map(|(state, _)| &**state);
+        let former = former.as_ref().map(|former| &*former.value);
         let began = Instant::now();
         let link = port.link_name.as_deref().and_then(|link| link.parse().ok());
         let function = self.facts.function.as_deref();
@@ -229,27 +231,53 @@ fn read_objects(session: &mut NetnsSockets, task: &DeviceTask, steps: &mut ReadS
         return;
     }
     let key = (session.place.id, device.index);
-    let is_recent = task.listed.last(&key).is_some_and(|(objects, is_recent)| {
-        steps.store(|reading| reading.objects = Some(objects));
-        is_recent
-    });
+    let former = task.listed.last(&key);
+    if let Some(former) = &former {
+        steps.store(|reading| reading.objects = Some(former.value.objects.clone()));
+    }
     let counts = steps.take(Collector::Resources, |t| resource_counts(session, device, t)).flatten();
     let Some(counts) = counts else { return };
     steps.store(|reading| reading.resources = Some(counts.clone()));
-    if !is_recent {
+    let is_current = steps.take(Collector::Resources, |errors| {
+        errors.extend(device_resources::too_many_of_a_type(&device.name, &counts));
+        former.is_some_and(|former| is_current(&former, session, task, &counts, errors))
+    });
+    if is_current == Some(false) {
         let began = Instant::now();
         let listed =
-            steps.take(Collector::Resources, |t| device_resources::read(&session.rdma, device, &counts, t));
+            steps.take(Collector::Resources, |t| ListedResources::read(&session.rdma, device, counts, t));
         let listed = listed.flatten().map(Arc::new);
         // Also if the collection no longer waits: the next one has it.
-        if let Some(objects) = &listed {
-            task.listed.add(key, objects.clone(), began);
+        if let Some(listed) = &listed {
+            task.listed.add(key, listed.clone(), began);
         }
-        steps.store(|reading| reading.objects = listed);
+        steps.store(|reading| reading.objects = listed.map(|listed| listed.objects.clone()));
     }
     if session.place.is_node() {
         read_counter_sets(session, task, steps);
     }
+}
+
+/// Whether objects that were listed for a former collection are still the device's.
+fn is_current(
+    former: &FormerReading<ListedResources>,
+    session: &NetnsSockets,
+    task: &DeviceTask,
+    counts: &ResourceCounts,
+    errors: &mut Vec<CollectError>,
+) -> bool {
+    if former.is_recent {
+        return true;
+    }
+    if former.done < task.listed_before || !former.value.has_counts(counts) {
+        return false;
+    }
+    // In the network namespace of a pod all objects are the pod's.
+    !session.place.is_node()
+        || former.value.has_contexts(&session.rdma, &task.device).unwrap_or_else(|error| {
+            errors.push(CollectError::new(Collector::Resources, &error));
+            false
+        })
 }
 
 fn read_counter_sets(session: &NetnsSockets, task: &DeviceTask, steps: &mut ReadStages<'_>) {

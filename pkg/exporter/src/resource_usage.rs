@@ -11,7 +11,7 @@ use std::{
 };
 
 use kubepods::{Processes, membership};
-use rdma::resource::{QpType, ResourceOwner};
+use rdma::resource::{QpType, QueuePair, ResourceOwner};
 
 use crate::{CollectError, Collector, DeviceReading, DeviceResources, PodInfo, pods::PodDirectory};
 
@@ -159,7 +159,7 @@ impl<'a> HolderResolver<'a> {
             let context = region.protection_domain.and_then(|pd| of_domain.get(&pd).copied());
             learn(context, self.maker(&region.owner));
         }
-        for pair in &objects.queue_pairs {
+        for pair in objects.queue_pairs.chunk_by(are_alike).map(|pairs| &pairs[0]) {
             let context = pair.protection_domain.and_then(|pd| of_domain.get(&pd).copied());
             learn(context, self.maker(&pair.owner));
         }
@@ -214,14 +214,16 @@ impl<'a> HolderResolver<'a> {
         // Queue pairs that were not listed could belong to the kernel.
         let mut usage =
             DeviceUsage { kernel_connects: objects.queue_pairs_left_out, ..DeviceUsage::default() };
-        for pair in &objects.queue_pairs {
+        for pairs in objects.queue_pairs.chunk_by(are_alike) {
+            let pair = &pairs[0];
             // Each port has a management queue pair of the kernel.
             let manages = matches!(pair.kind, QpType::Smi | QpType::Gsi);
             usage.kernel_connects |= matches!(pair.owner, ResourceOwner::Kernel(_)) && !manages;
             let context = relations.context_of(pair.protection_domain);
-            let share = self.count_resource(&mut usage, "qp", &pair.owner, relations.holder(context));
-            if let Some(share) = share {
-                *share.queue_pairs.entry((pair.transport(), pair.state.to_string())).or_default() += 1;
+            let number = pairs.len() as u64;
+            let by_relation = relations.holder(context);
+            if let Some(share) = self.count_resources_of(&mut usage, "qp", &pair.owner, by_relation, number) {
+                *share.queue_pairs.entry((pair.transport(), pair.state.to_string())).or_default() += number;
             }
         }
         for queue in &objects.completion_queues {
@@ -259,8 +261,20 @@ impl<'a> HolderResolver<'a> {
         owner: &ResourceOwner,
         by_relation: Option<&ResourceHolder>,
     ) -> Option<&'u mut ResourceShare> {
+        self.count_resources_of(usage, kind, owner, by_relation, 1)
+    }
+
+    /// Counts a number of objects with the same owner.
+    fn count_resources_of<'u>(
+        &mut self,
+        usage: &'u mut DeviceUsage,
+        kind: &'static str,
+        owner: &ResourceOwner,
+        by_relation: Option<&ResourceHolder>,
+        number: u64,
+    ) -> Option<&'u mut ResourceShare> {
         let share = usage.shares.entry(self.holder(owner, by_relation)?).or_default();
-        *share.counts.entry(kind).or_default() += 1;
+        *share.counts.entry(kind).or_default() += number;
         Some(share)
     }
 
@@ -276,6 +290,12 @@ impl<'a> HolderResolver<'a> {
             (_, None) => Some(self.maker(owner).unwrap_or(ResourceHolder::Unknown)),
         }
     }
+}
+
+/// Whether two queue pairs count as the same: most of a process are alike, and the kernel lists them one after the other.
+fn are_alike(one: &QueuePair, other: &QueuePair) -> bool {
+    let of = |pair: &QueuePair| (pair.kind, pair.state, pair.protection_domain);
+    of(one) == of(other) && one.owner == other.owner && one.subtype == other.subtype
 }
 
 /// The owners of a device's user contexts, and the context of each protection domain.

@@ -64,6 +64,8 @@ pub(crate) struct CollectionOptions {
     pub(crate) files: OpenFileBudget,
     /// The objects of devices that were listed last.
     pub(crate) listed: ListedObjects,
+    /// Objects that were listed before this time are listed again.
+    pub(crate) listed_before: Instant,
     /// The physical states of ports that were read last.
     pub(crate) physical: PhysicalStates,
     /// The number of workers.
@@ -353,6 +355,7 @@ impl WorkQueue {
                 pending,
                 gids_before,
                 listed: self.options.listed.clone(),
+                listed_before: self.options.listed_before,
                 physical: self.options.physical.clone(),
             };
             state.tasks.push_back((place.clone(), CollectionTask::Read(Box::new(assignment), kept)));

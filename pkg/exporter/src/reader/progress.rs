@@ -40,6 +40,8 @@ pub(crate) struct DeviceTask {
     pub(crate) pending: Vec<Collector>,
     /// The objects that were listed last.
     pub(crate) listed: ListedObjects,
+    /// Objects that were listed before this time are listed again.
+    pub(crate) listed_before: Instant,
     /// The physical states that were read last.
     pub(crate) physical: PhysicalStates,
     /// GID tables that were read before this time are read again.
