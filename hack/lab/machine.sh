@@ -76,7 +76,7 @@ start() {
   local kernel="quiet panic=-1 oops=panic sysctl.kernel.panic_on_rcu_stall=1 nohz=off highres=off$node_files"
   exec setpriv --pdeathsig TERM timeout --foreground -k 5 "${timeout:-0}" \
     qemu-system-x86_64 -name silkrail-lab -no-user-config -nodefaults -display none -no-reboot \
-    -accel tcg,thread=multi,tb-size=512 -machine q35,vmport=off,smm=off -cpu Westmere,+rdrand -smp 2 -m "$memory" \
+    -accel tcg,thread=multi,tb-size=512 -machine q35,vmport=off,smm=off -cpu Westmere,+rdrand -smp "$cpus" -m "$memory" \
     -kernel "$boot/vmlinuz" -initrd "$boot/initrd.img" \
     -append "console=ttyS0 $kernel nokaslr mitigations=off audit=0" \
     -device virtio-serial-pci "${args[@]}" "$@" 2>"$folder/qemu"
