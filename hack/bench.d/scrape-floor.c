@@ -4,7 +4,7 @@
  *
  *     scrape-floor ROUNDS LISTS NETNS...
  *
- * LISTS is 1 to list the queue pairs of each device, too. For each round it prints the duration in nanoseconds and the number of devices.
+ * LISTS is 1 to list the objects of each device, too: those that a program with queue pairs has. For each round it prints the duration in nanoseconds and the number of devices.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -21,6 +21,12 @@
 
 #define MAX_DEVICES 1024
 #define TYPE(command) (RDMA_NL_NLDEV << 10 | (command))
+
+static const int objects[] = {
+	RDMA_NLDEV_CMD_RES_CTX_GET, RDMA_NLDEV_CMD_RES_PD_GET,
+	RDMA_NLDEV_CMD_RES_QP_GET, RDMA_NLDEV_CMD_RES_CQ_GET,
+};
+#define OBJECTS (int)(sizeof objects / sizeof *objects)
 
 static char buffer[96 * 1024];
 static unsigned sequence;
@@ -119,8 +125,8 @@ int main(int argc, char **argv)
 			for (int d = 0; d < count; d++) {
 				request(sockets[i], RDMA_NLDEV_CMD_PORT_GET, NLM_F_DUMP, devices[d], 0);
 				request(sockets[i], RDMA_NLDEV_CMD_STAT_GET, NLM_F_ACK, devices[d], 1);
-				if (lists)
-					request(sockets[i], RDMA_NLDEV_CMD_RES_QP_GET, NLM_F_DUMP, devices[d], 0);
+				for (int list = 0; lists && list < OBJECTS; list++)
+					request(sockets[i], objects[list], NLM_F_DUMP, devices[d], 0);
 			}
 			all += count;
 		}

@@ -57,18 +57,23 @@ impl ListedResources {
         self.counts == *counts
     }
 
-    /// Whether the device still has the same user contexts. The kernel does not soon reuse the number of a context, so others
-    /// mean another process, and the same ones mean the same owners. This costs no firmware command.
+    /// Whether the same processes have the device open, by their user contexts, or on kernels that do not list them, by their
+    /// protection domains. The kernel does not soon reuse the number of either, so others mean another process. This costs no
+    /// firmware command.
     ///
     /// # Errors
     /// As of [`Handle::contexts`].
-    pub(crate) fn has_contexts(&self, rdma: &Handle, device: &Device) -> Result<bool, rdma::Error> {
-        if self.objects.contexts.is_empty() {
+    pub(crate) fn has_same_users(&self, rdma: &Handle, device: &Device) -> Result<bool, rdma::Error> {
+        if self.counts.ctx == Some(0) {
             return Ok(true);
         }
-        let numbers =
-            |contexts: &[Context]| contexts.iter().map(|context| context.number).collect::<Vec<_>>();
-        Ok(numbers(&rdma.contexts(device)?.unwrap_or_default()) == numbers(&self.objects.contexts))
+        let DeviceResources { contexts, protection_domains, .. } = &*self.objects;
+        if contexts.is_empty() {
+            let now = rdma.protection_domains(device)?.unwrap_or_default();
+            return Ok(now.iter().map(|pd| pd.number).eq(protection_domains.iter().map(|pd| pd.number)));
+        }
+        let now = rdma.contexts(device)?.unwrap_or_default();
+        Ok(now.iter().map(|context| context.number).eq(contexts.iter().map(|context| context.number)))
     }
 }
 

@@ -273,11 +273,21 @@ fn is_current(
         return false;
     }
     // In the network namespace of a pod all objects are the pod's.
-    !session.place.is_node()
-        || former.value.has_contexts(&session.rdma, &task.device).unwrap_or_else(|error| {
+    if !session.place.is_node() {
+        return true;
+    }
+    // The pod of a new counter set is that of its queue pairs.
+    if task.stages.has(Collector::PidCounters) {
+        return false;
+    }
+    match former.value.has_same_users(&session.rdma, &task.device) {
+        Ok(has) => has,
+        Err(rdma::Error::NoSuchDevice { .. }) => false,
+        Err(error) => {
             errors.push(CollectError::new(Collector::Resources, &error));
             false
-        })
+        }
+    }
 }
 
 fn read_counter_sets(session: &NetnsSockets, task: &DeviceTask, steps: &mut ReadStages<'_>) {

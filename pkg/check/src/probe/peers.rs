@@ -1,7 +1,7 @@
 //! The choice of the nodes that a node probes.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, VecDeque},
     net::{IpAddr, SocketAddr},
 };
 
@@ -16,6 +16,8 @@ pub struct ResolvedHosts {
     pub agents: Vec<(String, SocketAddr)>,
     /// Why other hosts are skipped, with their names.
     pub skipped: Vec<String>,
+    /// Those that could not be resolved.
+    pub unresolved: VecDeque<String>,
 }
 
 impl ResolvedHosts {
@@ -25,17 +27,45 @@ impl ResolvedHosts {
         let mut resolved = Self::default();
         for host in hosts {
             match resolve(host) {
-                Ok(address) if address.ip().is_loopback() => {}
-                Ok(address) => match resolved.agents.iter().find(|(_, other)| *other == address) {
-                    Some((other, _)) => {
-                        resolved.skipped.push(format!("{host} is skipped: it has the address of {other}"))
-                    }
-                    None => resolved.agents.push((host.clone(), address)),
-                },
-                Err(error) => resolved.skipped.push(format!("{host} is skipped: {error}")),
+                Ok(address) => resolved.add(host, address),
+                Err(error) => {
+                    resolved.skipped.push(format!("{host} is skipped: {error}"));
+                    resolved.unresolved.push_back(host.clone());
+                }
             }
         }
         resolved
+    }
+
+    /// Resolves hosts again that could not be resolved: the name of a node or pod that started later is known later. These are at
+    /// most `count`, since each may take the resolver's timeout, and the next ones the next time. Returns whether there are
+    /// more agents now.
+    pub fn resolve_again(&mut self, count: usize) -> bool {
+        self.resolve_again_by(count, resolve)
+    }
+
+    fn resolve_again_by(&mut self, count: usize, by: impl Fn(&str) -> Result<SocketAddr, Error>) -> bool {
+        let known = self.agents.len();
+        for _ in 0..count.min(self.unresolved.len()) {
+            let Some(host) = self.unresolved.pop_front() else { break };
+            match by(&host) {
+                Ok(address) => self.add(&host, address),
+                Err(_) => self.unresolved.push_back(host),
+            }
+        }
+        self.agents.len() > known
+    }
+
+    fn add(&mut self, host: &str, address: SocketAddr) {
+        if address.ip().is_loopback() {
+            return;
+        }
+        match self.agents.iter().find(|(_, other)| *other == address) {
+            Some((other, _)) => {
+                self.skipped.push(format!("{host} is skipped: it has the address of {other}"));
+            }
+            None => self.agents.push((host.to_owned(), address)),
+        }
     }
 }
 
@@ -140,5 +170,19 @@ mod tests {
         assert_eq!(resolved.skipped.len(), 2, "{resolved:?}");
         assert!(resolved.skipped[0].starts_with("no such host is skipped: "), "{resolved:?}");
         assert!(resolved.skipped[1].contains("the address of 192.0.2.1"), "{resolved:?}");
+        assert_eq!(resolved.unresolved, ["no such host"]);
+    }
+
+    #[test]
+    fn a_host_that_is_resolved_later_is_added_then() {
+        let unresolved = ["a", "b", "c"].map(str::to_owned).into();
+        let mut hosts = ResolvedHosts { unresolved, ..ResolvedHosts::default() };
+        let down = |_: &str| resolve("no such host");
+        assert!(!hosts.resolve_again_by(2, down));
+        assert_eq!(hosts.unresolved, ["c", "a", "b"], "the next ones come first");
+        let up = |host: &str| resolve(if host == "c" { "192.0.2.3" } else { "192.0.2.9" });
+        assert!(hosts.resolve_again_by(2, up));
+        let agents: Vec<_> = hosts.agents.iter().map(|(host, _)| host.as_str()).collect();
+        assert_eq!((agents, hosts.unresolved.len()), (vec!["c", "a"], 1));
     }
 }

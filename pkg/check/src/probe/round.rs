@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use super::record::{FailureReason, ProbeRecord, ProbedPair};
 use crate::{
     DeviceName, Error, RdmaOperation, TestSpec,
-    client::{Client, TestRequest},
+    client::{Client, TestRequest, resolve},
     local_end::LocalContext,
     mesh::RailTable,
     node_port::{NodePort, node_ports},
@@ -76,7 +76,14 @@ impl Prober<'_> {
         let (mut client, theirs) = match connected {
             Ok(connected) => connected,
             Err(Error::Interrupted) => return,
-            Err(error) => return report(&not_made(record, no_agent(&error), error.to_string())),
+            Err(error) => {
+                report(&not_made(record, no_agent(&error), error.to_string()));
+                // A node or pod may have another address since it restarted.
+                if let Some((peer, address)) = options.peers.get_mut(at) {
+                    *address = resolve(peer).unwrap_or(*address);
+                }
+                return;
+            }
         };
         let table = RailTable::new(&[own.to_vec(), theirs], &[]);
         let rails: Vec<_> = table

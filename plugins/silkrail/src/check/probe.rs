@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::Write,
+    net::SocketAddr,
     path::{Path, PathBuf},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -84,7 +85,7 @@ Messages that are lost are sent again by the card after 67 ms; they are counted,
 that the agent of the other node has in use is counted as not made. A test that is started on this node while a probe runs may
 share its port, and measure a little less.
 
-A host that cannot be resolved, or is listed twice, is skipped with a message.
+A host that is listed twice is skipped with a message; so is one that cannot be resolved, until it can.
 
 Exit status:
   0   terminated by a signal; with --once: every probe succeeded
@@ -93,6 +94,9 @@ Exit status:
 
 /// The path MTU of an Ethernet link with an MTU of 1500: a larger message has several packets.
 const SMALLEST_PATH_MTU: u64 = 1024;
+
+/// How many hosts that could not be resolved are tried again before a round.
+const RESOLVED_IN_A_ROUND: usize = 4;
 
 /// The most messages of a probe: the time of each is kept.
 const MAX_MESSAGES: u32 = 10_000;
@@ -108,17 +112,19 @@ impl ProbeArgs {
             nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let node = local_context(root)?;
         let own = probe::own_addresses()?;
-        let ResolvedHosts { agents, skipped } = ResolvedHosts::of(&self.all_hosts()?);
-        skipped.iter().for_each(|why| eprintln!("silkrail: {why}"));
-        let peers = probe::peers(&agents, &own, &name, self.peers.into());
-        if peers.is_empty() {
+        let hosts = ResolvedHosts::of(&self.all_hosts()?);
+        hosts.skipped.iter().for_each(|why| eprintln!("silkrail: {why}"));
+        let peers = probe::peers(&hosts.agents, &own, &name, self.peers.into());
+        let later = if self.once { 0 } else { hosts.unresolved.len() };
+        let most_peers = (peers.len() + later).min(self.peers.into());
+        if most_peers == 0 {
             return Err(CommandError::NoOtherNode);
         }
         let is_probed = |port: &&NodePort| {
             port.unusable.is_none() && (self.rail.is_empty() || self.rail.contains(&port.device))
         };
         let rails = node_ports(&node.sysfs)?.iter().filter(is_probed).count();
-        let rate = self.rate(peers.len(), rails);
+        let rate = self.rate(most_peers, rails);
         if !self.once && rate > self.max_rate {
             return Err(CommandError::ProbeRate { rate, most: self.max_rate });
         }
@@ -130,11 +136,11 @@ impl ProbeArgs {
         };
         let mut prober = Prober { node: &node, options, record: Default::default() };
         if self.once {
-            return self.print_round(&mut prober, skipped.len(), out);
+            return self.print_round(&mut prober, hosts.skipped.len(), out);
         }
         eprintln!(
             "silkrail: probing {} on {rails} rails every {} s, {rate} packets per second on average",
-            prober.options.peers.iter().map(|(host, _)| host.as_str()).collect::<Vec<_>>().join(", "),
+            names(&prober.options.peers),
             self.interval,
         );
         let store = ResultStore::below(root);
@@ -142,13 +148,14 @@ impl ProbeArgs {
         if let Some(dir) = file.parent() {
             statefile::make_dir(dir, 0o755).map_err(check::Error::from)?;
         }
-        self.probe_forever(&mut prober, &name, &file)
+        self.probe_forever(&mut prober, hosts, &name, &file)
     }
 
     /// Probes until a signal. Nodes that start at the same time begin at different times.
     fn probe_forever(
         &self,
         prober: &mut Prober<'_>,
+        mut hosts: ResolvedHosts,
         name: &str,
         file: &Path,
     ) -> Result<CommandExit, CommandError> {
@@ -161,6 +168,11 @@ impl ProbeArgs {
             }
             // A round that took longer than the interval is followed by a pause of its own.
             next = (next + interval).max(Instant::now() + Duration::from_secs(1));
+            if hosts.resolve_again(RESOLVED_IN_A_ROUND) {
+                let own = probe::own_addresses()?;
+                prober.options.peers = probe::peers(&hosts.agents, &own, name, self.peers.into());
+                eprintln!("silkrail: more hosts are resolved: probing {}", names(&prober.options.peers));
+            }
             let interrupted = prober.round(&mut |outcome| {
                 if let Err(why) = &outcome.round_trip {
                     eprintln!("silkrail: {}: {why}", end(outcome));
@@ -233,6 +245,14 @@ impl ProbeArgs {
         let packets = 2 * packets * u64::from(self.messages.get()) * peers as u64 * rails as u64;
         packets.div_ceil(self.interval)
     }
+}
+
+/// Returns the names of nodes: `node-b, node-c`.
+fn names(peers: &[(String, SocketAddr)]) -> String {
+    if peers.is_empty() {
+        return "no host yet".to_owned();
+    }
+    peers.iter().map(|(host, _)| host.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the two ends of a probe: `mlx5_0 to node-b mlx5_0`.

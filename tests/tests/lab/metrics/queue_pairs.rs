@@ -11,13 +11,14 @@ use testkit::wait_until;
 use super::shared::{open, wait_for_context};
 
 const UID: &str = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
+const OTHER_UID: &str = "77777777-7b1f-4f0e-9d75-1f4f2bb1a2c3";
 
 #[test]
 fn a_long_list_of_queue_pairs_delays_no_scrape_and_is_not_hung_firmware() {
     let lab = InfinibandMachine::shared();
     let vf = lab.vf(0);
     let pod = KubePod::new("train", "job-0", UID);
-    let _program = open(&pod, &vf.rdma);
+    let mut programs = vec![open(&pod, &vf.rdma)];
     wait_for_context(&lab.machine, &vf.rdma, 1);
     let count = fs::read_dir("/sys/class/infiniband").unwrap().count();
     let state = lab.machine.node.state_dir();
@@ -28,6 +29,9 @@ fn a_long_list_of_queue_pairs_delays_no_scrape_and_is_not_hung_firmware() {
     assert_eq!(of_pod(&daemon.scrape()), 1);
     let slow = lab.machine.simulate(&vf.pci, "slow_qp_ms", "1500");
     for round in 0..3 {
+        // Another number of objects is listed at once.
+        programs.push(open(&pod, &vf.rdma));
+        wait_for_context(&lab.machine, &vf.rdma, round + 2);
         let began = Instant::now();
         let scrape = daemon.scrape();
         let took = began.elapsed();
@@ -43,5 +47,27 @@ fn a_long_list_of_queue_pairs_delays_no_scrape_and_is_not_hung_firmware() {
         assert_eq!(of_pod(&scrape), 1, "round {round}");
     }
     drop(slow);
-    wait_until("the list is read again", || of_pod(&daemon.scrape()) == 1);
+    let labels = [&pod.labels()[..], &contexts].concat();
+    wait_until("the list is read again", || daemon.scrape().number("rdma_pod_resources", &labels) == 4.0);
+}
+
+/// Lists whose numbers do not change are used for a minute: another process is known by its user context.
+#[test]
+fn as_many_objects_of_another_process_are_its_at_the_next_scrape() {
+    let lab = InfinibandMachine::shared();
+    let vf = lab.vf(0);
+    let [a, b] = [("a", UID), ("b", OTHER_UID)].map(|(name, uid)| KubePod::new("train", name, uid));
+    let state = lab.machine.node.state_dir();
+    let daemon = Daemon::start(&["--state-dir", state.to_str().unwrap()]);
+    let contexts = |pod: &KubePod| {
+        let labels = [&pod.labels()[..], &[("device", vf.rdma.as_str()), ("resource", "ctx")]].concat();
+        daemon.scrape().of("rdma_pod_resources", &labels).len()
+    };
+    let program = open(&a, &vf.rdma);
+    wait_for_context(&lab.machine, &vf.rdma, 1);
+    assert_eq!((contexts(&a), contexts(&b)), (1, 0));
+    drop(program);
+    let _other = open(&b, &vf.rdma);
+    wait_for_context(&lab.machine, &vf.rdma, 1);
+    assert_eq!((contexts(&a), contexts(&b)), (0, 1));
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::Read,
+    io::{Read, Write},
     os::unix::fs::MetadataExt,
     path::PathBuf,
     process::{Child, Command, Stdio},
@@ -81,7 +81,7 @@ pub(crate) fn move_to_pods() -> Result<()> {
 }
 
 /// Creates queue pairs on the devices in the arguments that follow their number, as libibverbs does for a device with a provider.
-/// Then it prints a line and waits. The numbers are those of `rdma/ib_user_verbs.h`: a command, its length and that of its reply in
+/// Then it prints a line, and creates one more on each device for each line of its input. The numbers are those of `rdma/ib_user_verbs.h`: a command, its length and that of its reply in
 /// words of four bytes.
 const CREATE_QUEUE_PAIRS: &str = r#"
     my ($count, @devices) = @ARGV;
@@ -96,15 +96,18 @@ const CREATE_QUEUE_PAIRS: &str = r#"
     }
     for my $device (@devices) {
         open(my $verbs, "+<", $device) or die "$device: $!";
-        push @open, $verbs;
         request($verbs, 0, 2, "");
         my $domain = request($verbs, 3, 1, "");
         my $completions = request($verbs, 18, 2, pack("Q L L l L", 0, 1, 0, -1, 0));
-        request($verbs, 24, 8, pack("Q L9 C4", 0, $domain, $completions, $completions, 0, 1, 1, 1, 1, 0, 0, 2, 0, 0)) for 1 .. $count;
+        push @open, [$verbs, pack("Q L9 C4", 0, $domain, $completions, $completions, 0, 1, 1, 1, 1, 0, 0, 2, 0, 0)];
+        request($verbs, 24, 8, $open[-1][1]) for 1 .. $count;
     }
     $| = 1;
     print "created\n";
-    sleep 3600;
+    while (<STDIN>) {
+        request($_->[0], 24, 8, $_->[1]) for @open;
+        print "created\n";
+    }
 "#;
 
 /// Processes that have queue pairs, which are killed on drop.
@@ -119,16 +122,29 @@ impl QueuePairs {
             let mut command = Command::new("ip");
             command.args(["netns", "exec", &pod, "sh", "-c", CREATE_IN_POD, "sh"]);
             command.args([&(QUEUE_PAIRS / DEVICES).to_string(), CREATE_QUEUE_PAIRS]);
-            all.0.push(command.stdout(Stdio::piped()).spawn()?);
+            all.0.push(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
         }
-        for child in &mut all.0 {
+        all.wait_until_created()?;
+        Ok(all)
+    }
+
+    /// Creates one more on each device.
+    pub(crate) fn add_one_each(&mut self) -> Result<()> {
+        for child in &mut self.0 {
+            child.stdin.as_mut().ok_or("no input")?.write_all(b"\n")?;
+        }
+        self.wait_until_created()
+    }
+
+    fn wait_until_created(&mut self) -> Result<()> {
+        for child in &mut self.0 {
             let mut line = [0; 8];
             child.stdout.as_mut().ok_or("no output")?.read_exact(&mut line)?;
             if &line != b"created\n" {
                 return Err(format!("unexpected output: {}", String::from_utf8_lossy(&line)).into());
             }
         }
-        Ok(all)
+        Ok(())
     }
 }
 

@@ -38,8 +38,8 @@ const SECURE: &str = "127.0.0.1:9878";
 const FIRST_OTHER_PORT: u16 = 9880;
 /// Delay between scrapes. silkraild reuses a snapshot that is less than half a second old.
 const PAUSE: Duration = Duration::from_millis(700);
-/// The same with queue pairs: a round scrapes each daemon twice with four delays, which makes Prometheus' interval of 15 s. silkraild
-/// does not list queue pairs in each collection.
+/// The same with queue pairs, whose lists silkraild uses for some collections: a round scrapes each daemon twice with four delays,
+/// which makes Prometheus' interval of 15 s.
 const PAUSE_OF_LISTS: Duration = Duration::from_millis(7500);
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -52,6 +52,33 @@ struct BenchScrapeArgs {
     rounds: usize,
     json: bool,
     check: bool,
+}
+
+/// The queue pairs of a measurement.
+enum Workload {
+    /// None.
+    Idle,
+    /// The same at each scrape.
+    QueuePairs,
+    /// More of them at each scrape: silkraild lists those of each device again.
+    Changing(QueuePairs),
+}
+
+impl Workload {
+    fn pause(&self) -> Duration {
+        if matches!(self, Self::QueuePairs) { PAUSE_OF_LISTS } else { PAUSE }
+    }
+
+    /// Prepares the next scrape.
+    fn next(&mut self) -> Result<()> {
+        sleep(self.pause());
+        if let Self::Changing(queue_pairs) = self { queue_pairs.add_one_each() } else { Ok(()) }
+    }
+
+    /// Whether the floor lists objects, as silkraild does.
+    fn has_lists(&self) -> bool {
+        !matches!(self, Self::Idle)
+    }
 }
 
 /// The results for one kind of devices, in milliseconds.
@@ -92,18 +119,18 @@ fn run() -> Result<bool> {
     devices::create()?;
     devices::move_to_pods()?;
     progress("measuring every standard counter");
-    let all = measure(&options, false)?;
+    let all = measure(&options, &mut Workload::Idle)?;
     // Firmware refuses the error counters of most VFs of mlx5; silkraild does not read them again after the first refusal.
     devices::set_all("port_counters_refuse", "Y")?;
     progress("measuring VFs");
-    let vfs = measure(&options, false)?;
+    let vfs = measure(&options, &mut Workload::Idle)?;
     progress(&format!("creating {QUEUE_PAIRS} queue pairs"));
     let queue_pairs = QueuePairs::create()?;
     progress("measuring with queue pairs");
-    let busy = measure(&options, true)?;
-    drop(queue_pairs);
-    let holds = vfs.ratio() <= AT_MOST_FLOORS
-        && busy.ratio() <= AT_MOST_FLOORS
+    let busy = measure(&options, &mut Workload::QueuePairs)?;
+    progress("measuring with queue pairs whose number changes");
+    let changing = measure(&options, &mut Workload::Changing(queue_pairs))?;
+    let holds = [&vfs, &busy, &changing].iter().all(|times| times.ratio() <= AT_MOST_FLOORS)
         && busy.queue_pairs == QUEUE_PAIRS
         && vfs.gzip_secure() <= AT_MOST_PLAIN;
     if options.json {
@@ -113,6 +140,7 @@ fn run() -> Result<bool> {
                 "all_counters": all.json(),
                 "as_vfs": vfs.json(),
                 "with_queue_pairs": busy.json(),
+                "with_new_queue_pairs": changing.json(),
                 "rounds": options.rounds,
             })
         );
@@ -135,6 +163,8 @@ fn run() -> Result<bool> {
             busy.longest
         );
         busy.print_others(&options.against);
+        println!("{:<34}{changing} (at most {AT_MOST_FLOORS})", "  and one more on each device");
+        changing.print_others(&options.against);
     }
     Ok(holds || !options.check)
 }
@@ -200,10 +230,9 @@ impl Drop for BenchDaemon {
     }
 }
 
-/// Measures the floor, a scrape of one daemon and a scrape over TLS of another in each round. Returns the medians. `lists` is
-/// whether the floor lists queue pairs, and a daemon is scraped at Prometheus' interval.
-fn measure(options: &BenchScrapeArgs, lists: bool) -> Result<ScrapeTimes> {
-    let pause = if lists { PAUSE_OF_LISTS } else { PAUSE };
+/// Measures the floor, a scrape of one daemon and a scrape over TLS of another in each round. Returns the medians.
+fn measure(options: &BenchScrapeArgs, workload: &mut Workload) -> Result<ScrapeTimes> {
+    let lists = workload.has_lists();
     let secure = TlsSetup::new()?;
     let daemons = [
         BenchDaemon::start(&options.daemon, ADDRESS, None)?,
@@ -222,21 +251,21 @@ fn measure(options: &BenchScrapeArgs, lists: bool) -> Result<ScrapeTimes> {
     let mut last = String::new();
     for _ in 0..options.rounds {
         let [floors, scrapes, secures, gzips, gzip_secures] = &mut times;
-        sleep(pause);
+        workload.next()?;
         floors.push(floor(options, lists)?);
         let (time, text) = get(ADDRESS, None)?;
         scrapes.push(time);
         last = text;
         for ((_, address), times) in others.iter().zip(&mut other_times) {
-            sleep(pause);
+            workload.next()?;
             floor(options, lists)?; // as before a scrape of the first build
             times.push(get(address, None)?.0);
         }
-        sleep(pause);
+        workload.next()?;
         secures.push(get(SECURE, Some(&secure))?.0);
-        sleep(pause);
+        workload.next()?;
         gzips.push(kept.time_scrape()?);
-        sleep(pause);
+        workload.next()?;
         gzip_secures.push(kept_secure.time_scrape()?);
     }
     drop((daemons, others));
