@@ -85,7 +85,9 @@ impl LabMachine {
 
     fn in_mode(mode: &str) -> Self {
         let machine = Self::without_vf_check(mode);
-        machine.node.run("lab-vfs", &["7", "eth0", "eth1"]);
+        if !machine.has_usable_vfs() {
+            machine.node.run("lab-vfs", &["7", "eth0", "eth1"]);
+        }
         // A VF whose namespace was deleted without a DEL keeps the name that it had there.
         if machine.vfs().iter().any(|vf| !vf.link.starts_with("eth")) {
             machine.node.run("lab-vfs", &["0", "eth0", "eth1"]);
@@ -103,17 +105,35 @@ impl LabMachine {
         let one = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let node = TestNode::of_this_machine();
         // Without DAD, link-local addresses are never tentative, which would change snapshots after a second.
-        node.set_sysctl("net/core/devconf_inherit_init_net", "1");
-        node.set_sysctl("net/ipv6/conf/default/accept_dad", "0");
+        set_sysctl("net/core/devconf_inherit_init_net", "1");
+        set_sysctl("net/ipv6/conf/default/accept_dad", "0");
         for pf in PFS {
-            node.set_sysctl(&format!("net/ipv6/conf/{pf}/accept_dad"), "0");
-            node.run_ip(&format!("link set {pf} up"));
+            set_sysctl(&format!("net/ipv6/conf/{pf}/accept_dad"), "0");
+            if !is_up(pf) {
+                node.run_ip(&format!("link set {pf} up"));
+            }
         }
         // The kernel may still be deleting a namespace of an earlier test.
         wait_until("the RDMA mode can be set", || {
-            Command::new("rdma").args(["system", "set", "netns", mode]).status().unwrap().success()
+            is_in_mode(mode)
+                || Command::new("rdma").args(["system", "set", "netns", mode]).status().unwrap().success()
         });
         Self { node, _one: one }
+    }
+
+    /// Whether all VFs are there and can communicate with their PFs, so that `lab-vfs` would change nothing. In the emulator each
+    /// of its processes takes a twentieth of a second.
+    fn has_usable_vfs(&self) -> bool {
+        let has_all = |pf: &&str| {
+            let value = |file: &str| read(&Path::new("/sys/class/net").join(pf).join(file));
+            value("device/sriov_numvfs") == "7" && value("carrier") == "1"
+        };
+        // Without a response of its PF, a VF has a random address, which is type 1.
+        let is_usable = |vf: &LabVf| {
+            let address_type = Path::new("/sys/class/net").join(&vf.link).join("addr_assign_type");
+            !vf.link.is_empty() && !vf.rdma.is_empty() && read(&address_type) != "1"
+        };
+        PFS.iter().all(has_all) && self.vfs().iter().all(is_usable)
     }
 
     /// Returns a VF of a PF.
@@ -186,6 +206,27 @@ impl LabMachine {
         fs::write(&path, value).unwrap();
         SimulatedSetting { path, before }
     }
+}
+
+/// Sets a sysctl of the host namespace, without a process.
+fn set_sysctl(name: &str, value: &str) {
+    fs::write(Path::new("/proc/sys").join(name), value).unwrap();
+}
+
+fn is_up(link: &str) -> bool {
+    let flags = read(&Path::new("/sys/class/net").join(link).join("flags"));
+    u32::from_str_radix(flags.trim_start_matches("0x"), 16).is_ok_and(|flags| flags & 1 == 1)
+}
+
+/// Whether the machine is in an RDMA mode. The parameter is the kernel's variable.
+fn is_in_mode(mode: &str) -> bool {
+    let shared = read(Path::new("/sys/module/ib_core/parameters/netns_mode"));
+    shared == if mode == "shared" { "Y" } else { "N" }
+}
+
+/// Returns the content of a file of sysfs; empty if it cannot be read.
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).map(|text| text.trim_end().to_owned()).unwrap_or_default()
 }
 
 /// A changed setting of a simulated device; dropping it restores the former value.

@@ -104,8 +104,9 @@ fn devices_of_pods_and_processes_that_others_attached_are_in_the_metrics() {
     wait_until("no alert is pending", || prometheus.query("ALERTS").is_empty());
     let fired = prometheus.query("count_over_time(ALERTS{alertstate=\"firing\"}[10m])");
     assert!(fired.is_empty(), "{fired:?}");
-    let lost = prometheus.query("max_over_time(rdma_device_info[5m]) unless on (device) rdma_device_info");
-    assert!(lost.is_empty(), "{lost:?}");
+    // A single scrape may time out in the emulator.
+    let lost = || prometheus.query("max_over_time(rdma_device_info[5m]) unless on (device) rdma_device_info");
+    wait_until("no device is lost", || lost().is_empty());
     // The devices return, and so does the next pod's.
     drop(job);
     machine.node.run_ip(&format!("link set {} down", of_process.link));
