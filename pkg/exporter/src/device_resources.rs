@@ -68,12 +68,19 @@ impl ListedResources {
             return Ok(true);
         }
         let DeviceResources { contexts, protection_domains, .. } = &*self.objects;
-        if contexts.is_empty() {
-            let now = rdma.protection_domains(device)?.unwrap_or_default();
-            return Ok(now.iter().map(|pd| pd.number).eq(protection_domains.iter().map(|pd| pd.number)));
+        if !contexts.is_empty() {
+            let now = rdma.contexts(device)?.unwrap_or_default();
+            return Ok(now
+                .iter()
+                .map(|context| context.number)
+                .eq(contexts.iter().map(|context| context.number)));
         }
-        let now = rdma.contexts(device)?.unwrap_or_default();
-        Ok(now.iter().map(|context| context.number).eq(contexts.iter().map(|context| context.number)))
+        // Too many to be listed are too many to be compared.
+        if protection_domains.is_empty() {
+            return Ok(true);
+        }
+        let now = rdma.protection_domains(device)?.unwrap_or_default();
+        Ok(now.iter().map(|pd| pd.number).eq(protection_domains.iter().map(|pd| pd.number)))
     }
 }
 

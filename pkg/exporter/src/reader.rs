@@ -272,8 +272,8 @@ fn is_current(
     if former.done < task.listed_before || !former.value.has_counts(counts) {
         return false;
     }
-    // In the network namespace of a pod all objects are the pod's.
-    if !session.place.is_node() {
+    // In the network namespace of a pod all objects are the pod's. In that of other processes each object has its own owner.
+    if !session.place.is_node() && session.place.pod.is_some() {
         return true;
     }
     // The pod of a new counter set is that of its queue pairs.

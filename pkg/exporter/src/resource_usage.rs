@@ -222,50 +222,39 @@ impl<'a> HolderResolver<'a> {
             let context = relations.context_of(pair.protection_domain);
             let number = pairs.len() as u64;
             let by_relation = relations.holder(context);
-            if let Some(share) = self.count_resources_of(&mut usage, "qp", &pair.owner, by_relation, number) {
+            if let Some(share) = self.count_objects(&mut usage, "qp", &pair.owner, by_relation, number) {
                 *share.queue_pairs.entry((pair.transport(), pair.state.to_string())).or_default() += number;
             }
         }
         for queue in &objects.completion_queues {
-            self.count_resource(&mut usage, "cq", &queue.owner, relations.holder(queue.context));
+            self.count_objects(&mut usage, "cq", &queue.owner, relations.holder(queue.context), 1);
         }
         for region in &objects.memory_regions {
             let context = relations.context_of(region.protection_domain);
             if let Some(share) =
-                self.count_resource(&mut usage, "mr", &region.owner, relations.holder(context))
+                self.count_objects(&mut usage, "mr", &region.owner, relations.holder(context), 1)
             {
                 share.memory += region.length.unwrap_or(0);
             }
         }
         for domain in &objects.protection_domains {
-            self.count_resource(&mut usage, "pd", &domain.owner, relations.holder(domain.context));
+            self.count_objects(&mut usage, "pd", &domain.owner, relations.holder(domain.context), 1);
         }
         for context in &objects.contexts {
-            self.count_resource(&mut usage, "ctx", &context.owner, relations.holder(Some(context.number)));
+            self.count_objects(&mut usage, "ctx", &context.owner, relations.holder(Some(context.number)), 1);
         }
         for queue in &objects.shared_receive_queues {
             let context = relations.context_of(queue.protection_domain);
-            self.count_resource(&mut usage, "srq", &queue.owner, relations.holder(context));
+            self.count_objects(&mut usage, "srq", &queue.owner, relations.holder(context), 1);
         }
         for id in &objects.cm_ids {
-            self.count_resource(&mut usage, "cm_id", &id.owner, relations.everything.as_ref());
+            self.count_objects(&mut usage, "cm_id", &id.owner, relations.everything.as_ref(), 1);
         }
         usage
     }
 
-    /// Counts an object for its owner; `None` if it belongs to the kernel.
-    fn count_resource<'u>(
-        &mut self,
-        usage: &'u mut DeviceUsage,
-        kind: &'static str,
-        owner: &ResourceOwner,
-        by_relation: Option<&ResourceHolder>,
-    ) -> Option<&'u mut ResourceShare> {
-        self.count_resources_of(usage, kind, owner, by_relation, 1)
-    }
-
-    /// Counts a number of objects with the same owner.
-    fn count_resources_of<'u>(
+    /// Counts a number of objects for their owner; `None` if they belong to the kernel.
+    fn count_objects<'u>(
         &mut self,
         usage: &'u mut DeviceUsage,
         kind: &'static str,

@@ -37,20 +37,31 @@ impl ResolvedHosts {
         resolved
     }
 
-    /// Resolves hosts again that could not be resolved: the name of a node or pod that started later is known later. These are at
-    /// most `count`, since each may take the resolver's timeout, and the next ones the next time. Returns whether there are
-    /// more agents now.
-    pub fn resolve_again(&mut self, count: usize) -> bool {
-        self.resolve_again_by(count, resolve)
+    /// Resolves hosts again that could not be resolved: the name of a node or pod that started later is known later. Stops after
+    /// some failures, since each may take the resolver's timeout, and begins with the next host the next time. Returns whether
+    /// there are more agents now.
+    pub fn resolve_again(&mut self, most_failures: usize) -> bool {
+        self.resolve_again_by(most_failures, resolve)
     }
 
-    fn resolve_again_by(&mut self, count: usize, by: impl Fn(&str) -> Result<SocketAddr, Error>) -> bool {
+    fn resolve_again_by(
+        &mut self,
+        most_failures: usize,
+        by: impl Fn(&str) -> Result<SocketAddr, Error>,
+    ) -> bool {
         let known = self.agents.len();
-        for _ in 0..count.min(self.unresolved.len()) {
+        let mut failures = 0;
+        for _ in 0..self.unresolved.len() {
             let Some(host) = self.unresolved.pop_front() else { break };
             match by(&host) {
                 Ok(address) => self.add(&host, address),
-                Err(_) => self.unresolved.push_back(host),
+                Err(_) => {
+                    self.unresolved.push_back(host);
+                    failures += 1;
+                }
+            }
+            if failures >= most_failures {
+                break;
             }
         }
         self.agents.len() > known
@@ -181,8 +192,9 @@ mod tests {
         assert!(!hosts.resolve_again_by(2, down));
         assert_eq!(hosts.unresolved, ["c", "a", "b"], "the next ones come first");
         let up = |host: &str| resolve(if host == "c" { "192.0.2.3" } else { "192.0.2.9" });
-        assert!(hosts.resolve_again_by(2, up));
+        assert!(hosts.resolve_again_by(1, up), "only failures are limited");
         let agents: Vec<_> = hosts.agents.iter().map(|(host, _)| host.as_str()).collect();
-        assert_eq!((agents, hosts.unresolved.len()), (vec!["c", "a"], 1));
+        assert_eq!((agents, hosts.unresolved.len()), (vec!["c", "a"], 0));
+        assert_eq!(hosts.skipped, ["b is skipped: it has the address of a"]);
     }
 }

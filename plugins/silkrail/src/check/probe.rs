@@ -95,8 +95,8 @@ Exit status:
 /// The path MTU of an Ethernet link with an MTU of 1500: a larger message has several packets.
 const SMALLEST_PATH_MTU: u64 = 1024;
 
-/// How many hosts that could not be resolved are tried again before a round.
-const RESOLVED_IN_A_ROUND: usize = 4;
+/// How many hosts that still cannot be resolved are tried again before a round.
+const FAILURES_IN_A_ROUND: usize = 4;
 
 /// The most messages of a probe: the time of each is kept.
 const MAX_MESSAGES: u32 = 10_000;
@@ -168,7 +168,10 @@ impl ProbeArgs {
             }
             // A round that took longer than the interval is followed by a pause of its own.
             next = (next + interval).max(Instant::now() + Duration::from_secs(1));
-            if hosts.resolve_again(RESOLVED_IN_A_ROUND) {
+            let known = hosts.skipped.len();
+            let has_more = hosts.resolve_again(FAILURES_IN_A_ROUND);
+            hosts.skipped[known..].iter().for_each(|why| eprintln!("silkrail: {why}"));
+            if has_more {
                 let own = probe::own_addresses()?;
                 prober.options.peers = probe::peers(&hosts.agents, &own, name, self.peers.into());
                 eprintln!("silkrail: more hosts are resolved: probing {}", names(&prober.options.peers));
