@@ -83,10 +83,12 @@ libcni_from() { unpack golang-github-appc-cni-dev "$1"; }
 
 # fetch NAME SUITE FUNCTION: unless it exists, creates target/tools/NAME with what FUNCTION extracts into a directory, its
 # argument, from the packages of that suite.
-fetch() {
-  local to=$CARGO_TARGET_DIR/tools/$1
-  [ ! -d "$to" ] || return 0
-  say "fetching $1"
+fetch() { [ -d "$CARGO_TARGET_DIR/tools/$1" ] || fetch_to "$CARGO_TARGET_DIR/tools/$1" "$2" "$3"; }
+
+# fetch_to DIRECTORY SUITE FUNCTION
+fetch_to() {
+  local to=$1
+  say "fetching ${1##*/}"
   know_packages
   rm -rf "$to.new"
   (

@@ -1,5 +1,22 @@
-# Sourced by hack/kube.d/node: container images of this machine's programs, as docker archives.
+# Sourced by hack/kube: container images of this machine's programs, as docker archives in target/tools/kube-images.
 # shellcheck shell=bash
+
+# Makes the images unless they are newer than the programs.
+images() {
+  local to=$CARGO_TARGET_DIR/tools/kube-images file is_old=''
+  for file in "$CARGO_TARGET_DIR"/dist-quick/bin/{silkrail,silkraild} hack/kube.d/images.sh; do
+    [ "$to/silkrail.tar" -nt "$file" ] || is_old=yes
+  done
+  [ -n "$is_old" ] || return 0
+  # A node may read the former ones.
+  rm -rf "$to.new"
+  mkdir -p "$to.new"
+  busybox_image pause 'exec sleep 1000000' "$to.new/pause.tar"
+  busybox_image busybox 'exec sh' "$to.new/busybox.tar"
+  silkrail_image "$to.new/silkrail.tar"
+  rm -rf "$to"
+  mv "$to.new" "$to"
+}
 
 # busybox_image NAME COMMAND FILE: the image localhost/NAME:1 with busybox. The shell COMMAND is its entry point.
 busybox_image() {
@@ -11,13 +28,12 @@ busybox_image() {
   rm -r "$work"
 }
 
-# silkrail_image FILE: an image as that of conf/deploy/Containerfile, with the executables of the debug build and the libraries
-# that they need, and without the plugins.
+# silkrail_image FILE: an image as that of conf/deploy/Containerfile, with the executables of `hack/build --quick`, which are static,
+# and without the plugins.
 silkrail_image() {
   local work program
   work=$(mktemp -d)
-  for program in silkrail silkraild; do strip -o "$work/$program" "$CARGO_TARGET_DIR/debug/$program"; done
-  ldd "$work/silkraild" | grep -o '/[^ ]*' | while read -r library; do install -D "$library" "$work$library"; done
+  for program in silkrail silkraild; do strip -o "$work/$program" "$CARGO_TARGET_DIR/dist-quick/bin/$program"; done
   image registry.example.com/silkrail:latest '["/silkrail"]' "$work" "$1"
   rm -r "$work"
 }

@@ -68,6 +68,10 @@ start() {
     args+=(-netdev "dgram,id=wire,local.type=unix,local.path=$job/wire$n,remote.type=unix,remote.path=$job/wire$((3 - n))"
       -netdev "hubport,id=hubwire,hubid=0,netdev=wire")
   fi
+  if [ -n "$control" ] && [ "$n" = 1 ]; then
+    args+=(-netdev "user,id=control,ipv6=off,hostfwd=tcp:127.0.0.1:$control-:$control"
+      -device "virtio-net-pci,netdev=control,romfile=")
+  fi
   share() { args+=(-fsdev "local,id=$1,path=${2//,/,,},security_model=none$3" -device "virtio-9p-pci,fsdev=$1,mount_tag=$1"); }
   share host / ,readonly=on,multidevs=remap
   share job "$folder" ''
@@ -78,7 +82,7 @@ start() {
     qemu-system-x86_64 -name silkrail-lab -no-user-config -nodefaults -display none -no-reboot \
     -accel tcg,thread=multi,tb-size=512 -machine q35,vmport=off,smm=off -cpu Westmere,+rdrand -smp "$cpus" -m "$memory" \
     -kernel "$boot/vmlinuz" -initrd "$boot/initrd.img" \
-    -append "console=ttyS0 $kernel nokaslr mitigations=off audit=0" \
+    -append "console=ttyS0 $kernel nokaslr mitigations=off audit=0 transparent_hugepage=never" \
     -device virtio-serial-pci "${args[@]}" "$@" 2>"$folder/qemu"
 }
 
@@ -140,7 +144,7 @@ run() {
     [ ! -e "$job/stopped" ] || qemu=stopped
     case $qemu in
     124 | 137) status=124 && say "timeout: $script did not end within $timeout s (use --timeout to increase it)" ;;
-    *) status=125 && say "the guest ended without an exit status (QEMU: $qemu); its last output:" && tail -qn 40 "$job/qemu" "$job/console" | tr -d '\r' >&2 ;;
+    *) status=125 && say "the guest ended without an exit status (QEMU: $qemu); its last output:" && tail -qn 80 "$job/qemu" "$job/console" | tr -d '\r' >&2 ;;
     esac
   fi
   [ -z "$peer" ] || end_peer "$status"

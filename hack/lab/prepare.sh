@@ -3,7 +3,7 @@
 # different labs can share one cache.
 # shellcheck shell=bash disable=SC2086,SC2154
 
-kernel_modules=(9p 9pnet_virtio overlay igb igbvf ib_uverbs macvlan ipvlan 8021q dummy veth bridge bonding ib_ipoib)
+kernel_modules=(9p 9pnet_virtio overlay igb igbvf ib_uverbs macvlan ipvlan 8021q dummy veth bridge bonding ib_ipoib virtio_net)
 
 prepare() {
   boot=$cache/boot-$(fingerprint "$here"/{prepare.sh,guest,rdmasim} "${SILKRAIL_LAB_KERNEL:-}")

@@ -1,6 +1,6 @@
 //! Runs of the built `silkrail` executable.
 
-use std::{path::PathBuf, process::Command};
+use std::{ffi::OsStr, path::PathBuf, process::Command};
 
 use serde_json::Value;
 
@@ -31,7 +31,22 @@ pub fn executable() -> PathBuf {
 /// # Panics
 /// If it cannot be run.
 pub fn silkrail(args: &str) -> CommandOutput {
-    let output = Command::new(executable()).args(args.split_whitespace()).output().unwrap();
+    silkrail_by(&[], args)
+}
+
+/// Runs `silkrail` by another command, such as `unshare --pid`, with arguments separated by blanks.
+///
+/// # Panics
+/// If it cannot be run.
+pub fn silkrail_by(prefix: &[&str], args: &str) -> CommandOutput {
+    let executable = executable();
+    let words = prefix
+        .iter()
+        .map(OsStr::new)
+        .chain([executable.as_os_str()])
+        .chain(args.split_whitespace().map(OsStr::new));
+    let words: Vec<_> = words.collect();
+    let output = Command::new(words[0]).args(&words[1..]).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     CommandOutput { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }

@@ -127,6 +127,20 @@ pub fn plugins(network: &Value) -> Vec<Value> {
     list.into_iter().map(complete).collect()
 }
 
+/// Copies the files of `conf/pools` to a place where a network may have them: `pools` in a directory of Silkrail. Returns its path.
+///
+/// # Panics
+/// If that fails.
+pub fn copy_pools(directory: &Path) -> PathBuf {
+    let to = directory.join("pools");
+    fs::create_dir_all(&to).unwrap();
+    for entry in fs::read_dir(path("pools")).unwrap() {
+        let from = entry.unwrap().path();
+        fs::copy(&from, to.join(from.file_name().unwrap())).unwrap();
+    }
+    to
+}
+
 /// Returns the pools of `conf/pools` as YAML documents.
 pub fn pools() -> Vec<Value> {
     let files = files(&[".yaml"]).into_iter().filter(|path| path.parent().unwrap().ends_with("pools"));

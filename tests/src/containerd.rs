@@ -99,6 +99,11 @@ impl Containerd {
         self.directory.path().join("socket")
     }
 
+    /// Returns the path outside of its namespaces of a file in them, which is absolute.
+    pub fn path(&self, inside: &str) -> PathBuf {
+        self.namespaces.path(inside)
+    }
+
     /// Returns a command that will run where containerd mounts the network namespaces of sandboxes.
     pub fn command(&self, program: &str) -> Command {
         self.namespaces.command(program)

@@ -3,10 +3,11 @@
 use std::{
     collections::BTreeMap,
     fs::{self, File},
-    io::Write,
     net::{SocketAddr, TcpListener},
+    ops::{Deref, DerefMut},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::{Mutex, OnceLock},
     thread,
     time::{Duration, Instant},
 };
@@ -14,7 +15,7 @@ use std::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{daemon, partition::InterruptibleLink, tools};
+use crate::{api_client::ApiClient, conf, daemon, partition::InterruptibleLink, tools};
 
 /// The time within which a program of the control plane starts.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
@@ -34,9 +35,57 @@ pub struct ControlPlane {
     etcd: Option<Child>,
     api: Option<Child>,
     controller: Option<Child>,
+    client: OnceLock<ApiClient>,
+    /// Of a shared one: ends the programs with this process.
+    guard: Option<Child>,
+}
+
+/// Those that no test uses now.
+static IDLE: Mutex<Vec<ControlPlane>> = Mutex::new(Vec::new());
+
+/// A control plane that other tests have used before and will use: it has no objects of theirs, but their namespaces. Tests kill
+/// their own only.
+#[derive(Debug)]
+pub struct SharedControlPlane(Option<ControlPlane>);
+
+impl Deref for SharedControlPlane {
+    type Target = ControlPlane;
+
+    fn deref(&self) -> &ControlPlane {
+        self.0.as_ref().expect("it is taken by drop only")
+    }
+}
+
+impl DerefMut for SharedControlPlane {
+    fn deref_mut(&mut self) -> &mut ControlPlane {
+        self.0.as_mut().expect("it is taken by drop only")
+    }
+}
+
+impl Drop for SharedControlPlane {
+    fn drop(&mut self) {
+        let Some(mut plane) = self.0.take() else { return };
+        if !thread::panicking() {
+            plane.clean();
+            IDLE.lock().unwrap().push(plane);
+        }
+    }
 }
 
 impl ControlPlane {
+    /// Returns a control plane that no other test uses now. It takes longer to start one than most tests take.
+    ///
+    /// # Panics
+    /// If none can be started.
+    pub fn shared() -> SharedControlPlane {
+        let idle = IDLE.lock().unwrap().pop();
+        SharedControlPlane(Some(idle.unwrap_or_else(|| {
+            let mut plane = Self::start();
+            plane.guard();
+            plane
+        })))
+    }
+
     /// Starts etcd and the API server, and applies the `CustomResourceDefinition`s and roles of `conf/silkraild-ipam`.
     ///
     /// # Panics
@@ -50,20 +99,66 @@ impl ControlPlane {
             etcd: None,
             api: None,
             controller: None,
+            client: OnceLock::new(),
+            guard: None,
         };
         plane.make_keys();
         plane.start_etcd();
         plane.start_api();
-        plane.kubectl(&["create", "namespace", "silkrail"]);
-        for file in ["spiderippools", "ipblocks", "rbac"] {
-            plane.kubectl(&["apply", "--filename", &format!("conf/silkraild-ipam/{file}.yaml")]);
+        let api = plane.api();
+        api.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "silkrail"}}));
+        for file in [
+            "silkraild-ipam/spiderippools",
+            "silkraild-ipam/ipblocks",
+            "silkraild-ipam/rbac",
+            "silkraild-ipam-pods/ipreservations",
+            "silkraild-ipam-pods/rbac",
+        ] {
+            plane.apply_file(file);
         }
-        for file in ["ipreservations", "rbac"] {
-            plane.kubectl(&["apply", "--filename", &format!("conf/silkraild-ipam-pods/{file}.yaml")]);
-        }
-        let crds = ["wait", "--for=condition=Established", "crds", "--all"];
-        plane.kubectl(&crds);
+        api.wait_for_definitions();
         plane
+    }
+
+    /// Returns the API, with the rights of an administrator.
+    pub fn api(&self) -> &ApiClient {
+        self.client.get_or_init(|| ApiClient::new(&self.path("admin")))
+    }
+
+    /// Creates or changes the objects of a file of `conf`.
+    pub fn apply_file(&self, name: &str) {
+        conf::yaml(&format!("{name}.yaml")).iter().for_each(|object| self.api().apply(object));
+    }
+
+    /// Removes what a test has left. Namespaces stay: without a controller they would be deleted forever.
+    fn clean(&mut self) {
+        self.controller.take().into_iter().for_each(kill);
+        for resource in [
+            "pods",
+            "spidermultusconfigs",
+            "network-attachment-definitions",
+            "spiderippools",
+            "spiderreservedips",
+            "ipreservations",
+            "ipblocks",
+            "nodes",
+            "events",
+        ] {
+            for object in self.api().list(resource) {
+                self.api().remove_at_once(resource, &object);
+            }
+        }
+    }
+
+    /// Starts a program that waits until this process has ended, and then ends the control plane and removes its files: those of
+    /// `IDLE` are never dropped.
+    fn guard(&mut self) {
+        let programs = [&self.etcd, &self.api].into_iter().flatten().map(|child| child.id().to_string());
+        let mut guard = Command::new("sh");
+        guard.args(["-c", "trap '' INT; read -r _; kill -KILL \"$@\"; rm -rf \"$0\""]);
+        guard.arg(self.directory.path()).args(programs);
+        guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.guard = Some(guard.spawn().unwrap());
     }
 
     /// Starts etcd with the data that it had.
@@ -118,7 +213,7 @@ impl ControlPlane {
         api.args(options);
         self.api = Some(api.spawn().unwrap());
         let deadline = Instant::now() + START_TIMEOUT;
-        while !self.try_kubectl(&["get", "--raw", "/readyz"]).0 {
+        while !self.api().is_ready() {
             assert!(
                 Instant::now() < deadline,
                 "the API server does not start: {}",
@@ -173,21 +268,13 @@ impl ControlPlane {
     }
 
     /// Creates or changes an object.
-    ///
-    /// # Panics
-    /// If the API server refuses it.
     pub fn apply(&self, object: &Value) {
-        let mut kubectl = Command::new(kubernetes("kubectl"));
-        kubectl.args(["apply", "--filename=-"]).env("KUBECONFIG", self.path("admin"));
-        let mut child = kubectl.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(object.to_string().as_bytes()).unwrap();
-        assert!(child.wait().unwrap().success(), "{object}");
+        self.api().apply(object);
     }
 
-    /// Returns the objects of a kind.
-    pub fn list(&self, kind: &str) -> Vec<Value> {
-        let list: Value = serde_json::from_str(&self.kubectl(&["get", kind, "--output=json"])).unwrap();
-        list["items"].as_array().unwrap().clone()
+    /// Returns the objects of a resource in all namespaces.
+    pub fn list(&self, resource: &str) -> Vec<Value> {
+        self.api().list(resource)
     }
 
     /// Creates a node without a machine.
@@ -196,19 +283,13 @@ impl ControlPlane {
     }
 
     /// Sets whether a node is ready, as its kubelet would.
-    ///
-    /// # Panics
-    /// If the API server refuses it.
     pub fn set_ready(&self, name: &str, is_ready: bool) {
         let status = if is_ready { "True" } else { "Unknown" };
         let node = json!({
             "apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
             "status": {"conditions": [{"type": "Ready", "status": status}]},
         });
-        let file = self.path("status.json");
-        fs::write(&file, node.to_string()).unwrap();
-        let path = format!("/api/v1/nodes/{name}/status");
-        self.kubectl(&["replace", "--raw", &path, "--filename", file.to_str().unwrap()]);
+        self.api().replace(&format!("/api/v1/nodes/{name}/status"), &node);
     }
 
     /// Returns the path of the kubeconfig file of an administrator.
@@ -226,9 +307,8 @@ impl ControlPlane {
     /// # Panics
     /// If the API server refuses them.
     pub fn start_networks(&mut self, options: &[&str]) {
-        for file in ["spidermultusconfigs", "rbac"] {
-            self.kubectl(&["apply", "--filename", &format!("conf/silkraild-networks/{file}.yaml")]);
-        }
+        self.apply_file("silkraild-networks/spidermultusconfigs");
+        self.apply_file("silkraild-networks/rbac");
         self.apply(&json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": "network-attachment-definitions.k8s.cni.cncf.io"},
@@ -244,7 +324,7 @@ impl ControlPlane {
                 }}}],
             },
         }));
-        self.kubectl(&["wait", "--for=condition=Established", "crds", "--all"]);
+        self.api().wait_for_definitions();
         self.start_program("networks", "networks", options);
     }
 
@@ -379,6 +459,7 @@ impl ControlPlane {
 
 impl Drop for ControlPlane {
     fn drop(&mut self) {
+        self.guard.take().into_iter().for_each(kill);
         self.controller.take().into_iter().for_each(kill);
         self.kill_api();
         self.kill_etcd();

@@ -1,7 +1,7 @@
 //! Runs of the built `silkraild` executable.
 
 use std::{
-    fs,
+    env, fs,
     io::{BufRead, BufReader},
     net::SocketAddr,
     path::PathBuf,
@@ -73,6 +73,11 @@ impl Daemon {
         if !command.get_args().any(|argument| argument == "--node-name") {
             command.args(["--node-name", "lab"]);
         }
+        // In the lab, a collection by an emulated CPU can take longer than the default.
+        let in_lab = env::var_os("SILKRAIL_LAB").is_some();
+        if in_lab && !command.get_args().any(|argument| argument == "--device-timeout") {
+            command.args(["--device-timeout", "30"]);
+        }
         let counters = tempfile::tempdir().unwrap();
         if !command.get_envs().any(|(name, _)| name == COUNTERS_FILE) {
             command.env(COUNTERS_FILE, counters.path().join("counters.json"));
@@ -107,11 +112,26 @@ impl Daemon {
     /// # Panics
     /// If there is none.
     pub fn frontend(&self) -> u32 {
+        self.child_with("--frontend")
+    }
+
+    /// Returns the PID of the writer, the process that writes files.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn writer(&self) -> u32 {
+        self.child_with("--writer")
+    }
+
+    fn child_with(&self, option: &str) -> u32 {
         let file = format!("/proc/{0}/task/{0}/children", self.pid());
         let children = fs::read_to_string(&file).unwrap();
-        let [only] = children.split_whitespace().collect::<Vec<_>>()[..] else {
-            panic!("{file}: {children:?}; expected one frontend")
+        let has_option = |pid: &&str| {
+            let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            command.split('\0').nth(1) == Some(option)
         };
+        let found: Vec<_> = children.split_whitespace().filter(has_option).collect();
+        let [only] = found[..] else { panic!("{file}: {children:?}; expected one with {option}") };
         only.parse().unwrap()
     }
 

@@ -47,17 +47,12 @@ impl Dashboard {
         Self { json: json.unwrap_or_else(|e| panic!("{name}: {e}")), name }
     }
 
-    /// Returns panels and rows. No row is collapsed, so no panel is inside a row.
+    /// Returns panels without rows. No row is collapsed, so no panel is inside a row.
     ///
     /// # Panics
     /// If it has none.
-    pub fn panels_and_rows(&self) -> &[Value] {
-        self.json["panels"].as_array().unwrap()
-    }
-
-    /// Returns panels without rows.
     pub fn panels(&self) -> impl Iterator<Item = &Value> {
-        self.panels_and_rows().iter().filter(|panel| panel["type"] != "row")
+        self.json["panels"].as_array().unwrap().iter().filter(|panel| panel["type"] != "row")
     }
 
     /// Returns the variables of the dashboard.

@@ -122,6 +122,19 @@ pub const FUNCTION: &[HostileAction] = &[
     action("no scatter and gather", "ethtool -K net1 sg off"),
     action("small rings", "ethtool -G net1 rx 96 tx 96"),
     action("an interrupt for each packet", "ethtool -C net1 rx-usecs 0"),
+    action("moderation by completions", "ethtool -C net1 cqe-mode-rx on cqe-mode-tx on"),
+    action("pushed packets and large completions", "ethtool -G net1 tx-push on cqe-size 128"),
+    action("a threshold for copied packets", "ethtool --set-tunable net1 rx-copybreak 77"),
+    action(
+        "contexts of receive side scaling",
+        "ethtool -X net1 context new equal 1; ethtool -X net1 context new equal 1; ethtool -X net1 context 1 delete",
+    ),
+    action(
+        "time stamps",
+        // SIOCSHWTSTAMP: of every packet
+        "perl -e 'socket(S, 2, 2, 0); $c = pack(q(l3), 0, 1, 1);
+             $r = pack(q(a16Qx16), q(net1), unpack(q(Q), pack(q(p), $c))); ioctl(S, 0x89b0, $r) or die $!'",
+    ),
     action("driver messages", "ethtool -s net1 msglvl 0x7fff"),
     action(
         "files of sysfs",
@@ -173,6 +186,8 @@ const XDP: &str = "mount -t bpf none /sys/fs/bpf
 pub const RDMA_DEVICE: &[HostileAction] = &[
     action("another name for the RDMA device", "rdma dev set $RDMA name evil0"),
     action("no moderation of completions", MODERATION!("")),
+    action("optional counters", "rdma statistic set link $RDMA/1 optional-counters cc_rx_ce_pkts"),
+    action("automatic counters", "rdma statistic qp set link $RDMA/1 auto type,pid on"),
     action(
         "no moderation of completions, and return to the host by a namespace that ends",
         MODERATION!(

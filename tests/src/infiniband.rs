@@ -1,11 +1,16 @@
 //! The lab's virtual machine with InfiniBand: one of its PFs and the VFs of it have IPoIB links.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
 
 use serde_json::{Value, json};
 use testkit::{Call, Observe, wait_until};
 
-use crate::machine::LabMachine;
+use crate::machine::{LabMachine, set_vfs};
 
 /// The machine while `eth1` is an InfiniBand PF. Dropping it makes it an Ethernet PF again.
 #[derive(Debug)]
@@ -31,7 +36,7 @@ pub struct InfinibandVf {
 }
 
 /// The number of VFs.
-const VFS: &str = "3";
+const VFS: usize = 3;
 
 impl InfinibandMachine {
     /// Returns the machine in exclusive mode.
@@ -45,11 +50,39 @@ impl InfinibandMachine {
     }
 
     fn of(machine: LabMachine) -> Self {
-        machine.node.run("lab-vfs", &["7", "eth0"]);
-        let printed = machine.node.run("lab-ib", &[VFS]);
-        let mut functions = printed.lines().map(str::to_owned);
-        let pf = functions.next().unwrap();
-        Self { machine, pf, vfs: functions.collect() }
+        machine.create_vfs(&["eth0"]);
+        set_vfs(0, &["eth1"]);
+        let pf = file_name(&fs::read_link("/sys/class/net/eth1/device").unwrap());
+        let mut this = Self { machine, pf, vfs: Vec::new() };
+        drive(&this.pf);
+        this.create_vfs();
+        this
+    }
+
+    /// Creates VFs as `lab-ib` does, whose processes take several seconds in the emulator.
+    fn create_vfs(&mut self) {
+        let pf = device(&self.pf);
+        fs::write(pf.join("sriov_drivers_autoprobe"), "0").unwrap();
+        fs::write(pf.join("sriov_numvfs"), VFS.to_string()).unwrap();
+        let link = self.pf_link();
+        let guids: Vec<_> = (0..VFS)
+            .flat_map(|vf| {
+                let guid = format!("02:00:00:00:00:00:00:{:02x}", vf + 1);
+                ["node_guid", "port_guid"].map(|which| format!("link set {link} vf {vf} {which} {guid}"))
+            })
+            .collect();
+        run_ip_batch(&guids);
+        for vf in 0..VFS {
+            let function = file_name(&fs::read_link(pf.join(format!("virtfn{vf}"))).unwrap());
+            drive(&function);
+            self.vfs.push(function);
+        }
+    }
+
+    /// Removes the VFs, so that the PF alone remains.
+    pub fn remove_vfs(&mut self) {
+        fs::write(device(&self.pf).join("sriov_numvfs"), "0").unwrap();
+        self.vfs.clear();
     }
 
     /// Returns a VF.
@@ -70,9 +103,10 @@ impl InfinibandMachine {
 
     /// Sets both GUIDs of a VF and binds its driver again.
     pub fn set_guid(&self, index: usize, guid: &str) {
-        for which in ["node_guid", "port_guid"] {
-            self.machine.node.run_ip(&format!("link set {} vf {index} {which} {guid}", self.pf_link()));
-        }
+        let link = self.pf_link();
+        run_ip_batch(
+            &["node_guid", "port_guid"].map(|which| format!("link set {link} vf {index} {which} {guid}")),
+        );
         let driver = Path::new("/sys/bus/pci/drivers/rdmasim_ib");
         for file in ["unbind", "bind"] {
             fs::write(driver.join(file), &self.vfs[index]).unwrap();
@@ -94,9 +128,38 @@ impl InfinibandMachine {
 
 impl Drop for InfinibandMachine {
     fn drop(&mut self) {
-        self.machine.node.run("lab-ib", &["off", &self.pf]);
+        let pf = device(&self.pf);
+        let _ = fs::write(pf.join("driver/unbind"), &self.pf);
+        let _ = fs::write(pf.join("sriov_drivers_autoprobe"), "1");
+        let _ = fs::write(pf.join("driver_override"), "\n");
+        let _ = fs::write("/sys/bus/pci/drivers/igb/bind", &self.pf);
         wait_until("eth1 is an Ethernet PF", || Path::new("/sys/class/net/eth1").exists());
     }
+}
+
+/// Binds a function to the lab's driver of InfiniBand functions.
+fn drive(function: &str) {
+    let device = device(function);
+    fs::write(device.join("driver_override"), "rdmasim_ib").unwrap();
+    if device.join("driver").exists() {
+        fs::write(device.join("driver/unbind"), function).unwrap();
+    }
+    fs::write("/sys/bus/pci/drivers/rdmasim_ib/bind", function).unwrap();
+}
+
+fn device(pci: &str) -> PathBuf {
+    Path::new("/sys/bus/pci/devices").join(pci)
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+/// Runs several commands in one process.
+fn run_ip_batch(commands: &[String]) {
+    let mut ip = Command::new("ip").args(["-batch", "-"]).stdin(Stdio::piped()).spawn().unwrap();
+    ip.stdin.take().unwrap().write_all(commands.join("\n").as_bytes()).unwrap();
+    assert!(ip.wait().unwrap().success(), "{commands:?}");
 }
 
 /// Returns the settings of a call for a VF.

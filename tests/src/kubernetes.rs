@@ -2,16 +2,15 @@
 
 use std::{
     env, fs,
-    io::Write,
     path::PathBuf,
-    process::{Command, Stdio},
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 
-use crate::daemon::Daemon;
+use crate::{api_client::ApiClient, conf, daemon::Daemon};
 
 /// The time that the scheduler, the kubelet and the runtime need for pods on all VFs. The lab's processor is emulated.
 const POD_TIMEOUT: Duration = Duration::from_secs(600);
@@ -20,6 +19,8 @@ const POD_TIMEOUT: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub struct Kubernetes {
     directory: PathBuf,
+    /// The API, with the rights of an administrator.
+    pub api: ApiClient,
 }
 
 impl Kubernetes {
@@ -29,10 +30,10 @@ impl Kubernetes {
     /// If it runs elsewhere.
     pub fn here() -> Self {
         let directory = env::var_os("KUBE_DIR").expect("these tests need a node: run hack/test kube");
-        let node = Self { directory: directory.into() };
-        node.kubectl(&["delete", "namespace", "silkrail", "--ignore-not-found"]);
-        node.kubectl(&["delete", "daemonsets", "--all"]);
-        node.delete_pods();
+        let directory = PathBuf::from(directory);
+        let api = ApiClient::new(&directory.join("kubeconfig"));
+        let node = Self { directory, api };
+        node.clean();
         node
     }
 
@@ -46,25 +47,73 @@ impl Kubernetes {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Creates or changes objects. The text is YAML or JSON.
+    /// Creates or changes the objects of a text in YAML or JSON.
     ///
     /// # Panics
     /// If the API server refuses one.
     pub fn apply(&self, objects: &str) {
-        let mut kubectl = Command::new("kubectl");
-        let mut kubectl = kubectl.args(["apply", "--filename=-"]).stdin(Stdio::piped()).spawn().unwrap();
-        kubectl.stdin.take().unwrap().write_all(objects.as_bytes()).unwrap();
-        assert!(kubectl.wait().unwrap().success(), "{objects}");
+        yaml::documents(objects).unwrap().iter().for_each(|object: &Value| self.api.apply(object));
     }
 
-    /// Returns an object of the API.
-    pub fn get(&self, kind: &str, name: &str) -> Value {
-        serde_json::from_str(&self.kubectl(&["get", kind, name, "--output=json"])).unwrap()
+    /// Creates or changes the objects of a file of `conf`.
+    pub fn apply_file(&self, name: &str) {
+        self.apply(&conf::text(name));
+    }
+
+    /// Returns an object of the namespace `default`, or one that has no namespace.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn get(&self, resource: &str, name: &str) -> Value {
+        let found = self.api.get(resource, "default", name);
+        found.unwrap_or_else(|| panic!("there is no {name} in {resource}"))
+    }
+
+    /// Deletes all pods and the namespace `silkrail`, and waits until nothing is left of them. The programs of that namespace end at
+    /// SIGTERM. Its pods are removed when they have ended: the kubelet takes a minute to report it.
+    pub fn clean(&self) {
+        self.api.delete_all("daemonsets", "default");
+        for resource in ["daemonsets", "deployments"] {
+            self.api.delete_all(resource, "silkrail");
+        }
+        self.delete_pods();
+        let ended = || is_empty("/run/containerd/io.containerd.runtime.v2.task/k8s.io");
+        wait("all containers have ended", ended, || self.log("containerd"));
+        self.remove_pods("silkrail");
+        self.api.delete("namespaces", "", "silkrail");
+        let gone = || self.api.get("namespaces", "", "silkrail").is_none();
+        wait("the namespace is gone", gone, || self.log("controller-manager"));
+    }
+
+    fn remove_pods(&self, namespace: &str) {
+        self.api.list_in(namespace, "pods").iter().for_each(|pod| self.api.remove_at_once("pods", pod));
+    }
+
+    /// Waits until all pods of an object in the namespace `silkrail` are ready and have its present template.
+    ///
+    /// # Panics
+    /// If they are not within the timeout.
+    pub fn wait_for_rollout(&self, resource: &str, name: &str) {
+        let object = || self.api.get(resource, "silkrail", name).unwrap();
+        let is_complete = || {
+            let object = object();
+            let status = |key: &str| object["status"][key].as_u64().unwrap_or_default();
+            let counts = match resource {
+                "daemonsets" | "DaemonSet" => {
+                    ["desiredNumberScheduled", "updatedNumberScheduled", "numberAvailable"]
+                }
+                _ => ["replicas", "updatedReplicas", "availableReplicas"],
+            };
+            let [wanted, updated, available] = counts.map(status);
+            let is_seen = object["metadata"]["generation"].as_u64() == Some(status("observedGeneration"));
+            is_seen && wanted > 0 && updated == wanted && available == wanted
+        };
+        wait(&format!("{name} is ready"), is_complete, || format!("{:#}\n{}", object(), self.log("kubelet")));
     }
 
     /// Returns what the node has of a resource, and what can be allocated of it.
     fn resource(&self, name: &str) -> (u32, u32) {
-        let node = self.get("node", &env::var("KUBE_NODE").unwrap());
+        let node = self.get("nodes", &env::var("KUBE_NODE").unwrap());
         let number = |of: &str| {
             let number = node["status"][of][name].as_str().map(|number| number.parse().unwrap());
             number.unwrap_or_default()
@@ -116,9 +165,9 @@ impl Kubernetes {
     /// # Panics
     /// If it was not within the timeout.
     pub fn wait_for_refusal(&self, pod: &str) -> String {
-        let refused = || self.get("pod", pod)["status"]["phase"] == "Failed";
+        let refused = || self.get("pods", pod)["status"]["phase"] == "Failed";
         wait("the pod is refused", refused, || self.log("kubelet"));
-        self.get("pod", pod)["status"]["message"].as_str().unwrap().to_owned()
+        self.get("pods", pod)["status"]["message"].as_str().unwrap().to_owned()
     }
 
     /// Waits until the container of a pod cannot be created, and returns why.
@@ -126,10 +175,17 @@ impl Kubernetes {
     /// # Panics
     /// If it can, or the kubelet does not try within the timeout.
     pub fn wait_for_container_error(&self, pod: &str) -> String {
-        let waiting = || self.get("pod", pod)["status"]["containerStatuses"][0]["state"]["waiting"].clone();
-        let failed = || waiting()["reason"].as_str().is_some_and(|reason| reason != "ContainerCreating");
+        let mut message = String::new();
+        let failed = || {
+            let status = &self.get("pods", pod)["status"];
+            // A pod that the kubelet refused has no containers.
+            assert_ne!(status["phase"], "Failed", "{status:#}");
+            let waiting = &status["containerStatuses"][0]["state"]["waiting"];
+            message = waiting["message"].as_str().unwrap_or_default().to_owned();
+            waiting["reason"].as_str().is_some_and(|reason| reason != "ContainerCreating")
+        };
         wait("the container cannot be created", failed, || self.log("kubelet"));
-        waiting()["message"].as_str().unwrap_or_default().to_owned()
+        message
     }
 
     /// Waits until the scheduler has assigned a pod to the node.
@@ -137,14 +193,13 @@ impl Kubernetes {
     /// # Panics
     /// If it has not within the timeout.
     pub fn wait_for_assignment(&self, pod: &str) {
-        let assigned = || self.get("pod", pod)["spec"]["nodeName"].is_string();
+        let assigned = || self.get("pods", pod)["spec"]["nodeName"].is_string();
         wait("the pod is assigned", assigned, || self.log("scheduler"));
     }
 
     /// Returns the pods of the default namespace.
     pub fn pods(&self) -> Vec<Value> {
-        let list: Value = serde_json::from_str(&self.kubectl(&["get", "pods", "--output=json"])).unwrap();
-        list["items"].as_array().unwrap().clone()
+        self.api.list_in("default", "pods")
     }
 
     /// Ends the container of a pod, and waits until the kubelet has started it again. Its main process must end at SIGTERM.
@@ -152,10 +207,11 @@ impl Kubernetes {
     /// # Panics
     /// If the kubelet does not.
     pub fn restart_container(&self, pod: &str) {
-        let status = || self.get("pod", pod)["status"]["containerStatuses"][0].clone();
+        let status = || self.get("pods", pod)["status"]["containerStatuses"][0].clone();
         let before = status()["restartCount"].as_u64().unwrap();
-        // The command ends with the container, killed.
-        let _ = Command::new("kubectl").args(["exec", pod, "--", "kill", "1"]).status().unwrap();
+        let bundle = format!("/run/containerd/io.containerd.runtime.v2.task/k8s.io/{}", container(&status()));
+        let process = fs::read_to_string(format!("{bundle}/init.pid")).unwrap();
+        assert!(Command::new("kill").arg(process.trim()).status().unwrap().success());
         let restarted = || {
             let now = status();
             now["restartCount"].as_u64().unwrap() > before && !now["state"]["running"].is_null()
@@ -165,15 +221,27 @@ impl Kubernetes {
 
     /// Runs a shell command in the container of a pod.
     pub fn exec(&self, pod: &str, command: &str) -> String {
-        self.kubectl(&["exec", pod, "--", "sh", "-c", command])
+        run_in(&self.get("pods", pod), &["sh", "-c", command])
+    }
+
+    /// Runs a program in the container of the only pod in the namespace `silkrail`.
+    ///
+    /// # Panics
+    /// If there is none or there are more, or the program fails.
+    pub fn exec_in_silkrail(&self, command: &[&str]) -> String {
+        let pods = self.api.list_in("silkrail", "pods");
+        let [pod] = &pods[..] else { panic!("{pods:#?}") };
+        run_in(pod, command)
     }
 
     /// Deletes all pods, and waits until nothing is left of them.
     pub fn delete_pods(&self) {
-        self.kubectl(&["delete", "pods", "--all"]);
-        let is_empty =
-            |directory: &str| fs::read_dir(directory).map_or(true, |mut entries| entries.next().is_none());
-        let gone = || is_empty("/run/netns") && is_empty(&format!("{}/multus", self.directory.display()));
+        self.remove_pods("default");
+        let gone = || {
+            self.pods().is_empty()
+                && is_empty("/run/netns")
+                && is_empty(&format!("{}/multus", self.directory.display()))
+        };
         wait("the sandboxes of the pods are gone", gone, || self.log("containerd"));
     }
 
@@ -196,6 +264,26 @@ impl Kubernetes {
         let lines: Vec<_> = log.lines().collect();
         lines[lines.len().saturating_sub(40)..].join("\n")
     }
+}
+
+fn is_empty(directory: &str) -> bool {
+    fs::read_dir(directory).map_or(true, |mut entries| entries.next().is_none())
+}
+
+/// Runs a program in the first container of a pod as its runtime does, with its user, cgroup and environment. `kubectl exec` would
+/// take seconds in the lab.
+fn run_in(pod: &Value, command: &[&str]) -> String {
+    let id = container(&pod["status"]["containerStatuses"][0]);
+    let mut runc = Command::new("runc");
+    let output =
+        runc.args(["--root", "/run/containerd/runc/k8s.io", "exec", &id]).args(command).output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Returns the ID of a container from its status.
+fn container(status: &Value) -> String {
+    status["containerID"].as_str().unwrap().replace("containerd://", "")
 }
 
 /// Waits until a daemon has been asked by the kubelet for its devices this often since it was started.

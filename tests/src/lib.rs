@@ -5,12 +5,10 @@
 //! | `protocol` | environment and standard input in, standard output and exit code out | the built `silkrail-cni` |
 //! | `netns` | the built plugins in network namespaces of the running kernel | root |
 //! | `clients` | containerd, podman and libcni call the built plugins in network namespaces | root, the programs that `hack/test` unpacks |
-//! | `doctor` | faults in a tree of files, reported by `silkrail doctor --root` | the built `silkrail` |
+//! | `command` | `silkrail` on nodes that are directories: the doctor, modes, error messages, completions, manual pages | the built `silkrail` |
 //! | `pair` | the built `silkrail` between two nodes | two of the lab's machines |
 //! | `daemon` | `silkraild` as a process, on a node without RDMA | the built `silkraild`, strace, promtool |
-//! | `conf` | every file that users copy is accepted by its program | the built `silkrail-cni` |
-//! | `deploy` | the image's recipe and the manifests that install the plugins match | the built executables |
-//! | `shell` | completions and manual pages, checked by bash and groff | the built `silkrail` |
+//! | `repository` | files that users copy are accepted by their programs; pages, sources and dependencies | the built executables |
 //! | `monitoring` | the metrics reference, dashboards, rules and manifests agree, and every panel has data | promtool |
 //!
 //! Run them with `hack/test`.
@@ -21,14 +19,14 @@
 //!
 //! For the callers of plugins: [`containerd`] with its client [`cri`] and [`podman`], which run in [`runtime_namespaces`];
 //! [`spiderpool_agent`] is a fake of Spiderpool's agent; [`tools`] are the programs that `hack/test` unpacks. [`kubernetes`] is the node of `hack/kube`, [`control_plane`] its API
-//! server without the node, [`pool_node`] a node that uses pools of the cluster, and [`partition`] its connection.
+//! server without the node, [`api_client`] a client of both, [`pool_node`] a node that uses pools of the cluster, and [`partition`] its connection.
 //!
 //! For metrics: the [`daemon`] and its [`scrape`], a software device with queue pairs ([`rxe`]), pods as the kubelet
 //! represents them on a node ([`kube_pod`]) and as an API server lists them ([`api_server`]), a node whose status can be patched ([`node_api`]), and [`prometheus`] with the
 //! queries of the [`dashboard`]s and other files of [`conf`].
 //!
 //! The tests `faults`, `fuzz` and `soak` are separate packages. `tests/invariants.md`, `tests/defects.md` and
-//! `tests/metrics.md` list which test covers which requirement.
+//! `tests/metrics.md` list the requirements.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -38,6 +36,7 @@
     reason = "helpers of tests fail by panicking"
 )]
 
+pub mod api_client;
 pub mod api_server;
 pub mod chain;
 pub mod cli;
@@ -50,6 +49,7 @@ pub mod daemon;
 pub mod dashboard;
 pub mod evidence;
 pub mod fabric;
+pub mod foreign_journal;
 pub mod hostile;
 pub mod http;
 pub mod infiniband;
@@ -77,7 +77,6 @@ pub mod runtime_namespaces;
 pub mod rxe;
 pub mod scrape;
 pub mod spiderpool_agent;
-pub mod sweep;
 pub mod token_api;
 pub mod tools;
 pub mod trace;

@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::{Mutex, MutexGuard},
+    thread,
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
@@ -79,24 +81,32 @@ impl LabMachine {
     /// Returns the machine in shared mode and without VFs, as after a boot.
     pub fn bare() -> Self {
         let machine = Self::without_vf_check("shared");
-        machine.node.run("lab-vfs", &["0", "eth0", "eth1"]);
+        set_vfs(0, &PFS);
         machine
     }
 
     fn in_mode(mode: &str) -> Self {
         let machine = Self::without_vf_check(mode);
-        if !machine.has_usable_vfs() {
-            machine.node.run("lab-vfs", &["7", "eth0", "eth1"]);
-        }
-        // A VF whose namespace was deleted without a DEL keeps the name that it had there.
-        if machine.vfs().iter().any(|vf| !vf.link.starts_with("eth")) {
-            machine.node.run("lab-vfs", &["0", "eth0", "eth1"]);
-            machine.node.run("lab-vfs", &["7", "eth0", "eth1"]);
-        }
+        machine.create_vfs(&PFS);
+        // The kernel returns the RDMA devices of a deleted namespace after the links, and deletes twins in the background.
         for vf in machine.vfs() {
-            assert!(!vf.link.is_empty() && !vf.rdma.is_empty(), "an earlier test did not return {vf:?}");
+            let devices = Path::new("/sys/bus/pci/devices").join(&vf.pci).join("infiniband");
+            wait(&format!("{vf:?} has the devices that it had before the last test"), || {
+                !machine.vf(vf.pf, vf.index).link.is_empty() && names(&devices).len() == 1
+            });
         }
         machine
+    }
+
+    /// Creates all VFs of these PFs, and again those of a PF that has one with the name that it had in a pod: it keeps it if its
+    /// namespace was deleted without a DEL.
+    pub(crate) fn create_vfs(&self, pfs: &[&'static str]) {
+        set_vfs(7, pfs);
+        for pf in pfs {
+            if (0..7).any(|index| !self.vf(pf, index).link.starts_with("eth")) {
+                recreate_vfs(&[pf]);
+            }
+        }
     }
 
     /// Returns the machine in this mode, with any number of VFs.
@@ -109,9 +119,7 @@ impl LabMachine {
         set_sysctl("net/ipv6/conf/default/accept_dad", "0");
         for pf in PFS {
             set_sysctl(&format!("net/ipv6/conf/{pf}/accept_dad"), "0");
-            if !is_up(pf) {
-                node.run_ip(&format!("link set {pf} up"));
-            }
+            set_up(pf);
         }
         // The kernel may still be deleting a namespace of an earlier test.
         wait_until("the RDMA mode can be set", || {
@@ -121,27 +129,9 @@ impl LabMachine {
         Self { node, _one: one }
     }
 
-    /// Whether all VFs are there and can communicate with their PFs, so that `lab-vfs` would change nothing. In the emulator each
-    /// of its processes takes a twentieth of a second.
-    fn has_usable_vfs(&self) -> bool {
-        let has_all = |pf: &&str| {
-            let value = |file: &str| read(&Path::new("/sys/class/net").join(pf).join(file));
-            value("device/sriov_numvfs") == "7" && value("carrier") == "1"
-        };
-        // Without a response of its PF, a VF has a random address, which is type 1.
-        let is_usable = |vf: &LabVf| {
-            let address_type = Path::new("/sys/class/net").join(&vf.link).join("addr_assign_type");
-            !vf.link.is_empty() && !vf.rdma.is_empty() && read(&address_type) != "1"
-        };
-        PFS.iter().all(has_all) && self.vfs().iter().all(is_usable)
-    }
-
     /// Returns a VF of a PF.
     pub fn vf(&self, pf: &'static str, index: usize) -> LabVf {
-        let link = fs::read_link(format!("/sys/class/net/{pf}/device/virtfn{index}")).unwrap();
-        let pci = link.file_name().unwrap().to_str().unwrap().to_owned();
-        let below = |dir: &str| first(&Path::new("/sys/bus/pci/devices").join(&pci).join(dir));
-        LabVf { pf, index, link: below("net"), rdma: below("infiniband"), pci }
+        vf(pf, index).unwrap()
     }
 
     /// Returns all 14 VFs.
@@ -208,6 +198,93 @@ impl LabMachine {
     }
 }
 
+/// How long a PF may have no carrier after its VFs were created or deleted, and their drivers may need.
+const VFS_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Creates this many VFs on each of the PFs, and waits until they are usable, as `lab-vfs` does. In the emulator each of its
+/// processes takes a twentieth of a second.
+///
+/// # Panics
+/// If they are not usable within a minute.
+pub fn set_vfs(count: usize, pfs: &[&'static str]) {
+    for pf in pfs {
+        set_up(pf);
+        let sriov = Path::new("/sys/class/net").join(pf).join("device/sriov_numvfs");
+        if read(&sriov) == count.to_string() {
+            continue;
+        }
+        // A VF whose driver starts while its PF is down cannot communicate with it until the driver is bound again.
+        if count > 0 {
+            wait(&format!("{pf} has a carrier"), || has_carrier(pf));
+        }
+        for count in [0, count] {
+            if read(&sriov) != count.to_string() {
+                fs::write(&sriov, count.to_string()).unwrap();
+            }
+        }
+    }
+    if count == 0 {
+        return;
+    }
+    for pf in pfs {
+        let vfs = || (0..count).filter_map(|index| vf(pf, index)).collect::<Vec<_>>();
+        let is_complete = |vf: &LabVf| !vf.link.is_empty() && !vf.rdma.is_empty();
+        let are_complete = || vfs().iter().filter(|vf| is_complete(vf)).count() == count;
+        wait(&format!("{count} VFs of {pf} have their devices"), are_complete);
+        let silent = silent_vfs(pf);
+        for vf in vfs().iter().filter(|vf| silent.contains(&vf.index)) {
+            for file in ["unbind", "bind"] {
+                fs::write(Path::new("/sys/bus/pci/drivers/igbvf").join(file), &vf.pci).unwrap();
+            }
+        }
+        wait(&format!("{count} VFs of {pf} have their devices"), are_complete);
+        wait(&format!("{pf} has a carrier"), || has_carrier(pf));
+    }
+}
+
+/// Returns the VFs of a PF that could not communicate with it: it has no MAC address of them.
+fn silent_vfs(pf: &str) -> Vec<usize> {
+    let output = Command::new("ip").args(["-details", "-json", "link", "show", "dev", pf]).output().unwrap();
+    let links: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let vfs = links[0]["vfinfo_list"].as_array().cloned().unwrap_or_default();
+    (0..vfs.len()).filter(|index| vfs[*index]["address"] == "00:00:00:00:00:00").collect()
+}
+
+/// Deletes the VFs of PFs and creates seven on each.
+pub fn recreate_vfs(pfs: &[&'static str]) {
+    set_vfs(0, pfs);
+    set_vfs(7, pfs);
+}
+
+/// Waits for VFs. Drivers in the emulator may need longer than other parts of the kernel.
+fn wait(what: &str, mut is: impl FnMut() -> bool) {
+    let deadline = Instant::now() + VFS_TIMEOUT;
+    while !is() {
+        assert!(Instant::now() < deadline, "timed out after {VFS_TIMEOUT:?}: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn has_carrier(link: &str) -> bool {
+    read(&Path::new("/sys/class/net").join(link).join("carrier")) == "1"
+}
+
+/// Sets a link up, if it is down.
+fn set_up(link: &str) {
+    if !is_up(link) {
+        let status = Command::new("ip").args(["link", "set", link, "up"]).status().unwrap();
+        assert!(status.success(), "{link} cannot be set up");
+    }
+}
+
+/// Returns a VF of a PF, if it exists.
+fn vf(pf: &'static str, index: usize) -> Option<LabVf> {
+    let link = fs::read_link(format!("/sys/class/net/{pf}/device/virtfn{index}")).ok()?;
+    let pci = link.file_name()?.to_str()?.to_owned();
+    let below = |dir: &str| first(&Path::new("/sys/bus/pci/devices").join(&pci).join(dir));
+    Some(LabVf { pf, index, link: below("net"), rdma: below("infiniband"), pci })
+}
+
 /// Sets a sysctl of the host namespace, without a process.
 fn set_sysctl(name: &str, value: &str) {
     fs::write(Path::new("/proc/sys").join(name), value).unwrap();
@@ -237,6 +314,14 @@ pub struct SimulatedSetting {
 }
 
 impl SimulatedSetting {
+    /// Returns the current value of a number.
+    ///
+    /// # Panics
+    /// If it is not a number.
+    pub fn value(&self) -> u64 {
+        read(&self.path).parse().unwrap()
+    }
+
     /// Sets another value.
     ///
     /// # Panics

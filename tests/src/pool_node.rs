@@ -61,7 +61,7 @@ impl PoolNode {
     fn start_with(kubeconfig: PathBuf, kubelet_kubeconfig: Option<PathBuf>, name: &str) -> Self {
         let mut node = Self {
             name: name.to_owned(),
-            state: tempfile::tempdir_in("/dev/shm").unwrap(),
+            state: testkit::state_dir(),
             binaries: Binaries::find(),
             kubeconfig,
             kubelet_kubeconfig,

@@ -46,12 +46,15 @@ impl RailNode {
         std::mem::forget(netns.run(|| UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap());
         drop(netns);
         pod.end();
-        // In a sandbox, process 1 cannot be read, and GC could not determine which pods are running.
-        let first = node.state_dir().with_file_name("first");
-        fs::create_dir_all(&first).unwrap();
-        File::create(first.join("mountinfo")).unwrap();
-        node.run("mount", &["--bind", first.to_str().unwrap(), "/proc/1"]);
+        show_every_process(&node);
         Self { pod: node.pod(name), node, switch }
+    }
+
+    /// Lets GC determine which pods are running: see [`show_every_process`].
+    #[must_use]
+    pub fn with_every_process(self) -> Self {
+        show_every_process(&self.node);
+        self
     }
 
     /// Returns a call of macvlan for the pod, with the keys `more` added to the default configuration.
@@ -81,6 +84,14 @@ impl RailNode {
         let conf = merged(json!({"cniVersion": "1.1.0", "name": "rail", "type": plugin}), more);
         self.node.plugin(plugin).conf(&conf).pod(&self.pod)
     }
+}
+
+/// Hides process 1, which cannot be read in a sandbox: GC could not determine which pods are running.
+fn show_every_process(node: &TestNode) {
+    let first = node.state_dir().with_file_name("first");
+    fs::create_dir_all(&first).unwrap();
+    File::create(first.join("mountinfo")).unwrap();
+    node.run("mount", &["--bind", first.to_str().unwrap(), "/proc/1"]);
 }
 
 /// Returns an `ipam` with one pool of these ranges.

@@ -56,6 +56,11 @@ impl RuntimeNamespaces {
         Self { holder, cgroup: Path::new(CGROUPS).join(name) }
     }
 
+    /// Returns the path outside of the namespaces of a file in them, which is absolute.
+    pub fn path(&self, inside: &str) -> PathBuf {
+        format!("/proc/{}/root{inside}", self.holder.id()).into()
+    }
+
     /// Returns a command that will run in the namespaces. If its process is killed, so is the program.
     pub fn command(&self, program: impl AsRef<Path>) -> Command {
         let holder = self.holder.id();

@@ -1,6 +1,6 @@
 //! A parser for the exposition format, which reads samples as Prometheus does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// The samples of a scrape.
 #[derive(Debug, Clone, Default)]
@@ -28,7 +28,7 @@ impl Scrape {
         let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
         let samples: Vec<_> =
             lines.map(|line| ScrapedSample::parse(line).unwrap_or_else(|| panic!("{line}"))).collect();
-        let mut series = std::collections::BTreeSet::new();
+        let mut series = HashSet::new();
         for sample in &samples {
             assert!(series.insert((&sample.name, &sample.labels)), "twice: {sample:?}");
         }
@@ -102,6 +102,10 @@ impl ScrapedSample {
 
 /// Returns a quoted text up to its closing quote, unescaped, and the rest after the quote.
 fn quoted(text: &str) -> Option<(String, &str)> {
+    let end = text.find(['"', '\\'])?;
+    if text[end..].starts_with('"') {
+        return Some((text[..end].to_owned(), &text[end + 1..])); // most have no escapes: this code runs in the emulator
+    }
     let (mut value, mut chars) = (String::new(), text.char_indices());
     while let Some((at, c)) = chars.next() {
         match c {

@@ -37,12 +37,9 @@ impl StraceRun {
     /// Returns the number of queries for the VFs of a link: `IFLA_EXT_MASK` (29) with `RTEXT_FILTER_VF` (1).
     pub fn vf_queries(&self) -> usize {
         let is_query = |line: &&String| {
-            let raw = line.split(r"\x08\x00\x1d\x00\x").skip(1).any(|rest| {
-                rest.get(..2)
-                    .and_then(|byte| u8::from_str_radix(byte, 16).ok())
-                    .is_some_and(|mask| mask & 1 == 1)
-            });
-            raw || line.contains("RTEXT_FILTER_VF")
+            line.contains("RTEXT_FILTER_VF")
+                || line.contains("nlmsg_type=0x12 ")
+                    && attributes(line).iter().any(|(kind, value)| *kind == 29 && value[0] & 1 == 1)
         };
         self.sent.iter().filter(is_query).count()
     }
@@ -56,10 +53,33 @@ impl StraceRun {
     /// Returns the number of requests to a PF that change a VF: `IFLA_VFINFO_LIST` (22) in an `RTM_NEWLINK` (16).
     pub fn vf_changes(&self) -> usize {
         let is_change = |line: &&String| {
-            let raw = line.contains("nlmsg_type=0x10 ")
-                && (line.contains(r"\x16\x80") || line.contains(r"\x16\x00"));
-            raw || line.contains("IFLA_VFINFO_LIST")
+            line.contains("IFLA_VFINFO_LIST")
+                || line.contains("nlmsg_type=0x10 ") && attributes(line).iter().any(|(kind, _)| *kind == 22)
         };
         self.sent.iter().filter(is_change).count()
     }
 }
+
+/// Returns the type and value of each attribute of a request about a link that strace shows as bytes, as it does if the kernel cannot
+/// tell it the socket's protocol. Empty if strace has decoded it.
+fn attributes(line: &str) -> Vec<(u16, Vec<u8>)> {
+    let Some((_, text)) = line.split_once("}, \"\\x") else { return Vec::new() };
+    let text = text.split('"').next().unwrap();
+    let bytes: Vec<_> = text
+        .split(r"\x")
+        .map(|byte| u8::from_str_radix(byte, 16).unwrap_or_else(|_| panic!("{line}")))
+        .collect();
+    // The attributes follow a struct ifinfomsg of 16 bytes. Each begins at a multiple of 4.
+    let mut rest = bytes.get(16..).unwrap_or_default();
+    let mut attributes = Vec::new();
+    while let [a, b, c, d, ..] = *rest {
+        let [length, kind] = [[a, b], [c, d]].map(u16::from_ne_bytes);
+        let length = usize::from(length);
+        attributes.push((kind & !NESTED, rest[4..length].to_vec()));
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    attributes
+}
+
+/// `NLA_F_NESTED`.
+const NESTED: u16 = 1 << 15;

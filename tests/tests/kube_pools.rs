@@ -12,7 +12,7 @@ use silkrail_tests::{
 /// Applies the components as this node needs them: there is no registry, the kubelet has other paths, and without kube-proxy
 /// only the network of the node reaches the API server.
 fn deploy(kubernetes: &Kubernetes) {
-    kubernetes.kubectl(&["create", "namespace", "silkrail"]);
+    kubernetes.api.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "silkrail"}}));
     for file in [
         "silkraild-ipam/spiderippools",
         "silkraild-ipam/ipblocks",
@@ -22,9 +22,9 @@ fn deploy(kubernetes: &Kubernetes) {
         "silkraild-networks/spidermultusconfigs",
         "silkraild-networks/rbac",
     ] {
-        kubernetes.apply(&conf::text(&format!("{file}.yaml")));
+        kubernetes.apply_file(&format!("{file}.yaml"));
     }
-    kubernetes.kubectl(&["wait", "--for=condition=Established", "crds", "--all"]);
+    kubernetes.api.wait_for_definitions();
     let agent = kubernetes.merged(
         &conf::object("silkraild-ipam/daemonset.yaml", "DaemonSet"),
         &conf::object("silkraild-ipam-pods/daemonset.yaml", "DaemonSet"),
@@ -34,10 +34,9 @@ fn deploy(kubernetes: &Kubernetes) {
         ["silkraild-ipam/controller.yaml", "silkraild-networks/deployment.yaml"].map(deployment);
     for mut object in std::iter::once(agent).chain(controllers) {
         adapt(&mut object["spec"]["template"]["spec"]);
-        kubernetes.apply(&object.to_string());
-        let text = |value: &Value| value.as_str().unwrap().to_lowercase();
-        let name = format!("{}/{}", text(&object["kind"]), text(&object["metadata"]["name"]));
-        kubernetes.kubectl(&["rollout", "status", "--namespace=silkrail", "--timeout=120s", &name]);
+        kubernetes.api.apply(&object);
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        kubernetes.wait_for_rollout(&text(&object["kind"]), &text(&object["metadata"]["name"]));
     }
 }
 
@@ -106,41 +105,43 @@ fn address(kubernetes: &Kubernetes, pod: &str) -> String {
 fn pods_of_a_real_kubelet_get_addresses_of_the_pools_of_the_cluster() {
     let kubernetes = Kubernetes::here();
     deploy(&kubernetes);
-    kubernetes.apply(&pool("rail0", 1, "16").to_string());
-    kubernetes.apply(&pool("sticky", 2, "1").to_string());
-    kubernetes.apply(&network().to_string());
-    let names = |kind: &str| kubernetes.kubectl(&["get", kind, "--all-namespaces", "--output=name"]);
-    let owners =
-        || kubernetes.kubectl(&["get", "ipblocks", "--output=jsonpath={.items[*].spec.owner.nodeName}"]);
-    wait_until("the network is created", || names("network-attachment-definitions").contains("/rail0"));
+    kubernetes.api.apply(&pool("rail0", 1, "16"));
+    kubernetes.api.apply(&pool("sticky", 2, "1"));
+    kubernetes.api.apply(&network());
+    let api = &kubernetes.api;
+    let owners = || -> Vec<Value> {
+        let blocks = api.list("ipblocks").into_iter().map(|block| block["spec"]["owner"]["nodeName"].clone());
+        blocks.filter(Value::is_string).collect()
+    };
+    let has_network = || api.get("network-attachment-definitions", "default", "rail0").is_some();
+    wait_until("the network is created", has_network);
     let annotations = json!({"k8s.v1.cni.cncf.io/networks": "rail0"});
-    kubernetes.apply(&pod("plain", &annotations, &json!({}), &json!({})).to_string());
-    kubernetes.apply(&stateful_set().to_string());
+    api.apply(&pod("plain", &annotations, &json!({}), &json!({})));
+    api.apply(&stateful_set());
     kubernetes.wait_for_pods(2);
     assert!(address(&kubernetes, "plain").starts_with("10.16.1."));
     let first = address(&kubernetes, "web-0");
     assert!(first.starts_with("10.16.2."), "{first}");
     let blocks = owners();
-    assert!(blocks.split_whitespace().count() >= 2, "{blocks}");
-    assert!(blocks.split_whitespace().all(|node| node == "node1"), "{blocks}");
+    assert!(blocks.len() >= 2 && blocks.iter().all(|node| node == "node1"), "{blocks:?}");
     wait_until("the pool shows its use", || {
-        kubernetes.get("spiderippool", "rail0")["status"]["allocatedIPCount"] == 1
+        kubernetes.get("spiderippools", "rail0")["status"]["allocatedIPCount"] == 1
     });
 
     // The StatefulSet creates its pod again.
-    let uid = |pod: &str| kubernetes.get("pod", pod)["metadata"]["uid"].clone();
-    let before = uid("web-0");
-    kubernetes.kubectl(&["delete", "pod", "web-0"]);
+    let uid = || api.get("pods", "default", "web-0").map(|pod| pod["metadata"]["uid"].clone());
+    let before = uid();
+    api.delete("pods", "default", "web-0");
+    wait_until("the pod is created again", || uid().is_some_and(|uid| Some(uid) != before));
     kubernetes.wait_for_pods(2);
-    assert_ne!(uid("web-0"), before);
     assert_eq!(address(&kubernetes, "web-0"), first);
 
     // Everything is gone with what it belongs to.
-    kubernetes.kubectl(&["delete", "statefulset", "web"]);
-    wait_until("the reservation is deleted", || names("ipreservations").is_empty());
+    api.delete("statefulsets", "default", "web");
+    wait_until("the reservation is deleted", || api.list("ipreservations").is_empty());
     kubernetes.delete_pods();
-    kubernetes.kubectl(&["delete", "spidermultusconfig", "rail0"]);
-    wait_until("the network is deleted", || !names("network-attachment-definitions").contains("/rail0"));
-    kubernetes.kubectl(&["delete", "spiderippools", "--all"]);
-    wait_until("the blocks are released", || owners().trim().is_empty());
+    api.delete("spidermultusconfigs", "default", "rail0");
+    wait_until("the network is deleted", || !has_network());
+    api.delete_all("spiderippools", "");
+    wait_until("the blocks are released", || owners().is_empty());
 }

@@ -21,7 +21,7 @@ const POD: &str = "/run/netns/pod";
 const CROWDED: &str = "/run/netns/crowded";
 const MASTER: &str = "eth0";
 /// Directory for temporary files, on the tmpfs at `/run`.
-const SCRATCH: &str = "/run/bench";
+const SCRATCH: &str = "/run/silkrail-bench";
 
 /// A program that is measured.
 pub(crate) struct MeasuredProgram {

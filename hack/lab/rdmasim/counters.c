@@ -36,6 +36,8 @@ static const struct rdma_stat_desc hw_descs[] = {
 	{ "np_ecn_marked_roce_packets" },
 	{ "np_cnp_sent" },
 	{ "rx_icrc_encapsulated" },
+	{ "cc_rx_ce_pkts", IB_STAT_FLAG_OPTIONAL },
+	{ "cc_rx_cnp_pkts", IB_STAT_FLAG_OPTIONAL },
 };
 static_assert(ARRAY_SIZE(hw_descs) == SIM_HW_COUNTERS);
 
@@ -71,11 +73,22 @@ static_assert(ARRAY_SIZE(pma_errors) == SIM_PMA_ERROR_COUNTERS);
 struct rdma_hw_stats *sim_alloc_hw_port_stats(struct ib_device *ib, u32 port)
 {
 	struct rdma_hw_stats *stats;
+	int i;
 
 	stats = rdma_alloc_hw_stats_struct(hw_descs, ARRAY_SIZE(hw_descs), 0);
-	if (stats)
-		stats->lifespan = -1UL;	/* expired, even within the same jiffy: never use a cached value */
+	if (!stats)
+		return NULL;
+	stats->lifespan = -1UL;	/* expired, even within the same jiffy: never use a cached value */
+	for (i = 0; i < ARRAY_SIZE(hw_descs); i++)
+		if (hw_descs[i].flags & IB_STAT_FLAG_OPTIONAL)
+			set_bit(i, stats->is_disabled);
 	return stats;
+}
+
+/* The kernel keeps which optional counters are enabled. */
+int sim_modify_hw_stat(struct ib_device *ib, u32 port, unsigned int index, bool enable)
+{
+	return 0;
 }
 
 int sim_get_hw_stats(struct ib_device *ib, struct rdma_hw_stats *stats, u32 port, int index)

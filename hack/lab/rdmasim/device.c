@@ -29,6 +29,7 @@
  *     refuse/vf              the same for settings of a VF (mac, vlan, spoofchk, trust) through this PF
  *     ignore_mac             Y: changes of the network device's address, or of that of a VF through this PF, have no effect
  *     scalable_functions     of a PF: the number of its scalable functions; see scalable.c
+ *     timestamps             of a VF: which received packets have time stamps (HWTSTAMP_FILTER_); read-only
  *     speed_mbps             the network device's speed while it has a carrier; 0: the driver's value
  *
  * Lock order, outermost first: the PCI device's lock, RTNL, sims_lock.
@@ -304,6 +305,7 @@ static const struct ib_device_ops sim_ops = {
 	.device_group = &sim_attribute_group,
 	.alloc_hw_port_stats = sim_alloc_hw_port_stats,
 	.get_hw_stats = sim_get_hw_stats,
+	.modify_hw_stat = sim_modify_hw_stat,
 	.process_mad = sim_process_mad,
 
 	INIT_RDMA_OBJ_SIZE(ib_cq, sim_cq, ib),
@@ -471,6 +473,7 @@ static void sim_detach(struct sim *sim)
 	rtnl_lock();
 	mutex_lock(&sims_lock);
 	list_del(&sim->node);
+	sim_settings_remove(&sim->ethtool);
 	sim_ethtool_unwrap(&sim->ethtool);
 	sim_dcb_unwrap(&sim->dcb);
 	sim_refusals_unwrap(&sim->refusals);

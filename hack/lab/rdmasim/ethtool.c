@@ -114,6 +114,8 @@ void sim_ethtool_wrap(struct sim_ethtool *ethtool, struct net_device *nd)
 	ethtool->ops.get_strings = sim_get_strings;
 	ethtool->ops.get_ethtool_stats = sim_get_ethtool_stats;
 	ethtool->ops.get_link_ksettings = sim_get_link_ksettings;
+	if (to_pci_dev(nd->dev.parent)->is_virtfn)
+		sim_settings_wrap(ethtool);
 	nd->ethtool_ops = &ethtool->ops;
 }
 
@@ -131,6 +133,8 @@ void sim_ethtool_debugfs(struct sim_ethtool *ethtool, struct pci_dev *pdev, stru
 	struct dentry *values = debugfs_create_dir("ethtool", dir);
 	int i;
 
+	if (pdev->is_virtfn)
+		sim_settings_debugfs(ethtool, dir);
 	debugfs_create_u32("speed_mbps", 0644, dir, &ethtool->speed_mbps);
 	for (i = 0; i < stats_of(pdev); i++)
 		debugfs_create_u64(stat_names[i], 0644, values, &ethtool->stats[i]);

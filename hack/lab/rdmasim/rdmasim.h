@@ -5,6 +5,7 @@
 
 #include <linux/dcbnl.h>
 #include <linux/ethtool.h>
+#include <linux/net_tstamp.h>
 #include <linux/netdevice.h>
 #include <linux/pci.h>
 #include <net/dcbnl.h>
@@ -15,7 +16,7 @@
 
 /* counters.c: counter operations for ib_core. */
 
-#define SIM_HW_COUNTERS		29
+#define SIM_HW_COUNTERS		31
 #define SIM_PMA_DATA_COUNTERS	8
 #define SIM_PMA_ERROR_COUNTERS	13
 
@@ -30,6 +31,7 @@ struct sim_counters {
 
 struct rdma_hw_stats *sim_alloc_hw_port_stats(struct ib_device *ib, u32 port);
 int sim_get_hw_stats(struct ib_device *ib, struct rdma_hw_stats *stats, u32 port, int index);
+int sim_modify_hw_stat(struct ib_device *ib, u32 port, unsigned int index, bool enable);
 int sim_process_mad(struct ib_device *ib, int flags, u32 port, const struct ib_wc *wc, const struct ib_grh *grh,
 		    const struct ib_mad *in, struct ib_mad *out, size_t *out_size, u16 *out_pkey_index);
 void sim_counters_debugfs(struct sim_counters *counters, struct dentry *dir);
@@ -38,17 +40,34 @@ void sim_counters_debugfs(struct sim_counters *counters, struct dentry *dir);
 
 #define SIM_ETHTOOL_STATS	114
 
+/* What only VFs have; see settings.c. */
+struct sim_settings {
+	struct kernel_ethtool_coalesce coalesce;
+	struct kernel_ethtool_ringparam ring;
+	u32 rx_copybreak;
+	u32 tx_type, rx_filter;			/* of packets with time stamps */
+};
+
 struct sim_ethtool {
 	struct ethtool_ops ops;			/* the driver's, except for what is simulated */
 	const struct ethtool_ops *driver_ops;
 	struct net_device *nd;			/* NULL: the driver's own are in use */
 	u64 stats[SIM_ETHTOOL_STATS];
 	u32 speed_mbps;
+	struct sim_settings settings;
 };
 
 void sim_ethtool_wrap(struct sim_ethtool *ethtool, struct net_device *nd);
 void sim_ethtool_unwrap(struct sim_ethtool *ethtool);
 void sim_ethtool_debugfs(struct sim_ethtool *ethtool, struct pci_dev *pdev, struct dentry *dir);
+
+/* settings.c: further settings of a VF's network device. */
+
+void sim_settings_wrap(struct sim_ethtool *ethtool);
+void sim_settings_remove(struct sim_ethtool *ethtool);
+void sim_settings_debugfs(struct sim_ethtool *ethtool, struct dentry *dir);
+int sim_get_timestamps(struct sim_ethtool *ethtool, struct kernel_hwtstamp_config *config);
+int sim_set_timestamps(struct sim_ethtool *ethtool, const struct kernel_hwtstamp_config *config);
 
 /* dcb.c: DCB settings of a function's network device. */
 

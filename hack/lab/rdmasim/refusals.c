@@ -6,7 +6,8 @@
  * address with EAGAIN. i40e and ice refuse settings of a VF during a reset (EAGAIN). Some drivers accept an address and do
  * not set it: ignore_mac.
  *
- * The device's netdev_ops are a copy of the driver's, like its ethtool_ops: see ethtool.c.
+ * The device's netdev_ops are a copy of the driver's, like its ethtool_ops: see ethtool.c. The time stamps of settings.c
+ * are among them.
  */
 #include <linux/debugfs.h>
 #include <linux/rtnetlink.h>
@@ -79,6 +80,22 @@ static int sim_set_vf_trust(struct net_device *nd, int vf, bool on)
 	return refuses(&refusals->vf) ? -EAGAIN : refusals->driver_ops->ndo_set_vf_trust(nd, vf, on);
 }
 
+static struct sim_ethtool *ethtool_of(const struct net_device *nd)
+{
+	return &container_of(to_refusals(nd), struct sim, refusals)->ethtool;
+}
+
+static int sim_hwtstamp_get(struct net_device *nd, struct kernel_hwtstamp_config *config)
+{
+	return sim_get_timestamps(ethtool_of(nd), config);
+}
+
+static int sim_hwtstamp_set(struct net_device *nd, struct kernel_hwtstamp_config *config,
+			    struct netlink_ext_ack *extack)
+{
+	return sim_set_timestamps(ethtool_of(nd), config);
+}
+
 #define WRAP(member, function) \
 	(refusals->ops.member = refusals->ops.member ? function : NULL)
 
@@ -97,6 +114,10 @@ void sim_refusals_wrap(struct sim_refusals *refusals, struct net_device *nd)
 	WRAP(ndo_set_vf_vlan, sim_set_vf_vlan);
 	WRAP(ndo_set_vf_spoofchk, sim_set_vf_spoofchk);
 	WRAP(ndo_set_vf_trust, sim_set_vf_trust);
+	if (to_pci_dev(nd->dev.parent)->is_virtfn) {
+		refusals->ops.ndo_hwtstamp_get = sim_hwtstamp_get;
+		refusals->ops.ndo_hwtstamp_set = sim_hwtstamp_set;
+	}
 	nd->netdev_ops = &refusals->ops;
 }
 

@@ -360,3 +360,6 @@ impl<A: BlockApi, N: NodeBlocks> BlockLeases<A, N> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

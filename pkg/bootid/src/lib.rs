@@ -41,6 +41,8 @@ pub fn below(root: &Path) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -53,5 +55,20 @@ mod tests {
     fn a_missing_file_is_an_error() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(below(root.path()).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn each_root_directory_has_the_id_of_its_node_and_may_boot_again() {
+        let (host, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let boot = |root: &Path, id: &str| {
+            fs::create_dir_all(root.join(FILE).parent().unwrap()).unwrap();
+            fs::write(root.join(FILE), format!("{id}\n")).unwrap();
+        };
+        let ids = ["5f1c9c4e-8a0b-4a27-9c55-2f4de9b8e2b1", "01234567-89ab-4def-8123-456789abcdef"];
+        boot(host.path(), ids[0]);
+        boot(other.path(), ids[1]);
+        assert_eq!([host.path(), other.path()].map(|root| below(root).unwrap()), ids);
+        boot(host.path(), ids[1]);
+        assert_eq!(below(host.path()).unwrap(), ids[1], "a restarted container sees the next boot");
     }
 }

@@ -175,5 +175,8 @@ mod tests {
     fn loopback_has_its_networks() {
         let networks = networks().unwrap();
         assert!(networks["lo"].contains(&"127.0.0.1/8".parse().unwrap()), "{networks:?}");
+        let has_ipv6 =
+            fs::read_to_string("/proc/net/if_inet6").is_ok_and(|text| text.contains("01 01 80 10"));
+        assert_eq!(networks["lo"].contains(&"::1/128".parse().unwrap()), has_ipv6, "{networks:?}");
     }
 }

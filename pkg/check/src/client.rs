@@ -11,6 +11,7 @@ use crate::{
     local_end::{LocalContext, LocalEnd},
     node_port::{MAX_NODE_PORTS, NodePort},
     perftest::{self, ProgramOutput, UnusableOutput},
+    port_selection::select,
     protocol::{AgentReply, AgentRequest, CheckToken, MessageStream, RefusalReason, RemoteTest, handshake},
     sanitized_text::plain,
     start_line::StartPlace,
@@ -196,7 +197,8 @@ impl<'a> Client<'a> {
         self.has_sent = false;
         let program = self.node.launcher.find(request.test.kind, request.test.operation)?;
         let peer = self.wire.peer();
-        let selected = self.node.select(&request.wanted, Some(peer), self.wire.local())?;
+        let ports = self.node.candidate_ports(&request.wanted)?;
+        let selected = select(&ports, &request.wanted, Some(peer), self.wire.local())?;
         let mut reserved = Some(self.node.reserve(&selected)?);
         let gid = selected.gid.as_ref().map(|gid| gid_selection::address(gid.entry.gid));
         self.wire.send(&AgentRequest::Test {
@@ -209,7 +211,7 @@ impl<'a> Client<'a> {
             _ => return Err(self.wire.protocol("expected the message \"ready\"")),
         };
         // Now that the GID of the other end is known, another GID of this end may fit better.
-        let selected = self.node.select(&request.wanted, remote.gid.or(Some(peer)), self.wire.local())?;
+        let selected = select(&ports, &request.wanted, remote.gid.or(Some(peer)), self.wire.local())?;
         if reserved.as_ref().is_none_or(|reserved| !reserved.is_of(&selected)) {
             // The former port first, so that two tests that exchange their ports do not wait for each other.
             drop(reserved.take());
@@ -220,7 +222,7 @@ impl<'a> Client<'a> {
         if let Some(start) = start {
             start.wait(&self.node.interrupt)?;
         }
-        let output = local_end.run(peer, tcp_port, samples);
+        let output = local_end.run(&self.wire, tcp_port, samples);
         // A program that fails has an output.
         self.has_sent = matches!(output, Ok(_) | Err(Error::TimedOut { .. }));
         let output = output?;

@@ -108,8 +108,11 @@ mod tests {
         let of = |before, after| compare(&record(before), &record(after), THRESHOLD_PERCENT, false).unwrap();
         assert!(of(100.0, 89.0).regression);
         assert!(!of(100.0, 91.0).regression);
+        assert!(!of(100.0, 90.0).regression, "not more than ten");
         assert!(!of(100.0, 200.0).regression);
         assert_eq!(of(100.0, 89.0).change_percent.round(), -11.0);
+        let none = compare(&record(100.0), &TestResult { id: 7, ..record(0.0) }, THRESHOLD_PERCENT, false);
+        assert_eq!(none, Err(CompareError::NoValue(7)));
     }
 
     #[test]

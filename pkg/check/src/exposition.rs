@@ -129,6 +129,24 @@ mod tests {
         );
         assert!(text.contains("peer_node=\"node \\\"c\\\"\\\\\""), "{text}");
         assert!(!text.contains("94000000000"), "{text}");
+        let values = |name: &str| {
+            let of_name = move |line: &&str| line.starts_with(&format!("silkrail_check_{name}{{"));
+            text.lines().filter(of_name).filter_map(|line| line.rsplit(' ').next()).collect::<Vec<_>>()
+        };
+        // The test with one queue pair, the one with the other node, and the last of the repeated one.
+        assert_eq!(values("passed"), ["0", "0", "1"]);
+        assert_eq!(values("bandwidth_expected_bits_per_second"), ["80000000000"; 3]);
+        assert_eq!(values("timestamp_seconds"), ["1795200000"; 3]);
+        assert_eq!(values("duration_seconds"), ["10"; 3]);
+    }
+
+    #[test]
+    fn a_result_without_a_threshold_has_not_passed_or_failed() {
+        let mut without = record(95.0);
+        (without.verdict.passed, without.verdict.expected) = (None, None);
+        let text = text(&[without]);
+        assert!(text.contains("bandwidth_bits_per_second") && !text.contains("passed"), "{text}");
+        assert!(!text.contains("expected"), "{text}");
     }
 
     #[test]

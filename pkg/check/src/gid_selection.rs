@@ -202,6 +202,13 @@ mod tests {
         let selected = choose(&table("0 v1 fe80::1 e -\n 1 v2 fe80::1 e -"), "fe80::2".parse().ok()).unwrap();
         assert_eq!((selected.entry.index, selected.rank), (1, 4));
         assert!(selected.why.contains("link-local"), "{}", selected.why);
+        let both = table("0 v2 fe80::1 e 64\n 1 v2 10.1.70.1 e 24");
+        let other = choose(&both, "fe80::2".parse().ok()).unwrap();
+        assert_eq!(
+            (other.entry.index, other.rank),
+            (1, 2),
+            "every link has the subnet of a link-local address"
+        );
     }
 
     #[test]

@@ -198,6 +198,7 @@ mod tests {
     fn names_cannot_become_markup() {
         let mut evil = record(95.0);
         evil.server.node = "<script>alert('x')</script>\"&".into();
+        evil.verdict.why = "\"><script>".into();
         let page = page(&[evil]);
         assert!(!page.contains("<script>"), "{page}");
         assert!(page.contains("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&quot;&amp;"), "{page}");
@@ -223,6 +224,28 @@ mod tests {
         assert_eq!(page.matches("#d7263d").count(), 1);
         assert!(page.contains("Results: 3, tests: 2"), "{page}");
         assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
+        assert_eq!(
+            (page.matches("<td title=\"80 %\">passed").count(), page.matches("failed</td>").count()),
+            (2, 1)
+        );
+    }
+
+    #[test]
+    fn results_are_listed_the_latest_first_and_those_without_a_value_have_no_point() {
+        let mut records = [record(95.0), record(90.0), record(85.0)];
+        for (record, id) in records.iter_mut().zip(1..) {
+            (record.id, record.time) = (id, record.time + id);
+        }
+        records[1].measurement.bandwidth = None;
+        records[2].verdict.passed = None;
+        let page = page(&records);
+        let places = [3, 2, 1].map(|id| page.find(&format!("<td class=\"n\">{id}</td>")).unwrap());
+        assert!(places.is_sorted(), "{page}");
+        assert_eq!((page.matches("<circle").count(), page.matches("#d7263d").count()), (2, 0));
+        assert!(page.contains("Results: 3, tests: 1") && page.contains(">none</td>"), "{page}");
+        let times =
+            [rfc3339(records[0].time), rfc3339(records[2].time)].map(|time| format!(">{time}</text>"));
+        assert!(times.iter().all(|time| page.contains(time)), "the first and the last: {page}");
     }
 
     #[test]

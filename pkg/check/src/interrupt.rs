@@ -91,11 +91,12 @@ mod tests {
 
     #[test]
     fn a_request_persists() {
-        let interrupt = Interrupt::never();
+        let (interrupt, began) = (Interrupt::never(), Instant::now());
         assert!(interrupt.check().is_ok());
         interrupt.request();
         assert!(interrupt.is_requested() && matches!(interrupt.check(), Err(Error::Interrupted)));
         assert!(interrupt.wait(Duration::from_secs(60)).unwrap());
+        assert!(began.elapsed() < Duration::from_secs(30), "it is not waited for again");
     }
 
     #[test]

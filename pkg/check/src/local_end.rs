@@ -1,7 +1,7 @@
 //! The local end of a test: its RDMA port, its perftest program and its counters.
 
 use std::{
-    net::{IpAddr, Ipv4Addr},
+    net::Ipv4Addr,
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -10,14 +10,16 @@ use std::{
 use sysfs::Sysfs;
 
 use crate::{
-    Error, Interrupt, PortSelector, TestSpec, candidate_port,
+    Error, Interrupt, PortSelector, TestSpec,
+    candidate_port::{self, CandidatePort},
     perftest::{
         BIND, EndRole, GpuMemory, Launcher, PerftestArgs, PerftestProgram, ProgramOutput, REPORT,
         RunningProgram, is_listening,
     },
     port_counters,
     port_reservation::{PortReservations, ReservedPort, ReservedTcpPort, TCP_PORTS},
-    port_selection::{SelectedPort, select},
+    port_selection::SelectedPort,
+    protocol::MessageStream,
     test_result::TestEnd,
 };
 
@@ -26,6 +28,10 @@ pub(crate) const PROGRAM_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Time that a program may take in addition to the test: it registers memory and connects queue pairs first.
 pub(crate) const PROGRAM_GRACE: Duration = Duration::from_secs(30);
+
+/// How long a client may go on after the agent has sent a message: that its server failed. The client's own error is usually more
+/// specific, but a retransmission timeout can be longer than the test.
+const CLIENT_EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a server may take to listen.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(15);
@@ -47,14 +53,9 @@ pub struct LocalContext {
 }
 
 impl LocalContext {
-    /// Selects the port for a test with `peer`, which is connected to the local address `local`.
-    pub(crate) fn select(
-        &self,
-        wanted: &PortSelector,
-        peer: Option<IpAddr>,
-        local: Option<IpAddr>,
-    ) -> Result<SelectedPort, Error> {
-        select(&candidate_port::ports_of(&self.sysfs, wanted.device.as_ref())?, wanted, peer, local)
+    /// Returns the ports from which a test selects its own.
+    pub(crate) fn candidate_ports(&self, wanted: &PortSelector) -> Result<Vec<CandidatePort>, Error> {
+        candidate_port::ports_of(&self.sysfs, wanted.device.as_ref())
     }
 
     /// Reserves the selected port for a test.
@@ -144,23 +145,25 @@ impl<'a> LocalEnd<'a> {
         }
     }
 
-    /// Runs perftest's client until it exits, again without the report if it does not support `--out_json`.
+    /// Runs perftest's client until it exits, again without the report if it does not support `--out_json`. It is killed if the
+    /// agent, whose connection is `wire`, is gone or has failed.
     /// With `samples` it prints the time of each message.
-    pub(crate) fn run(&self, server: IpAddr, port: u16, samples: bool) -> Result<ProgramOutput, Error> {
-        let output = self.run_with(server, port, true, samples)?;
-        if output.does_not_know(REPORT) { self.run_with(server, port, false, samples) } else { Ok(output) }
+    pub(crate) fn run(&self, wire: &MessageStream, port: u16, samples: bool) -> Result<ProgramOutput, Error> {
+        let output = self.run_with(wire, port, true, samples)?;
+        if output.does_not_know(REPORT) { self.run_with(wire, port, false, samples) } else { Ok(output) }
     }
 
     fn run_with(
         &self,
-        server: IpAddr,
+        wire: &MessageStream,
         port: u16,
         report: bool,
         samples: bool,
     ) -> Result<ProgramOutput, Error> {
-        let mut running = self.start(EndRole::Client(server), port, report, samples)?;
+        let mut running = self.start(EndRole::Client(wire.peer()), port, report, samples)?;
         let limit = Duration::from_secs(self.test.duration.get().into()) + PROGRAM_GRACE;
         let deadline = Instant::now() + limit;
+        let mut server_ended: Option<Instant> = None;
         while !running.has_ended()? {
             self.node.interrupt.check()?;
             if Instant::now() >= deadline {
@@ -168,7 +171,12 @@ impl<'a> LocalEnd<'a> {
                 let what = format!("{} ({output})", self.program.name());
                 return Err(Error::TimedOut { what, seconds: limit.as_secs() });
             }
-            thread::sleep(PROGRAM_POLL_INTERVAL);
+            match server_ended {
+                Some(ended) if ended.elapsed() >= CLIENT_EXIT_TIMEOUT => break,
+                Some(_) => thread::sleep(PROGRAM_POLL_INTERVAL),
+                None if wire.wait_for_data(PROGRAM_POLL_INTERVAL)? => server_ended = Some(Instant::now()),
+                None => {}
+            }
         }
         running.end()
     }
@@ -197,12 +205,18 @@ impl<'a> LocalEnd<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+    use std::{
+        fs,
+        io::Write as _,
+        net::{TcpListener, TcpStream},
+        os::unix::fs::PermissionsExt,
+        path::Path,
+    };
 
     use rdma::{LinkLayer, PortState};
 
     use super::*;
-    use crate::{RdmaOperation, TestKind, candidate_port::CandidatePort};
+    use crate::{RdmaOperation, TestKind};
 
     /// Calls `with` with a local end whose perftest is this shell script in `dir`.
     fn with_end<T>(dir: &Path, script: &str, with: impl FnOnce(LocalEnd<'_>) -> T) -> T {
@@ -239,15 +253,38 @@ mod tests {
         with(LocalEnd::new(&node, program, &test, &selected).unwrap())
     }
 
+    /// Returns a connection to an agent, and the agent's end of it.
+    fn connection() -> (MessageStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let wire = MessageStream::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap()).unwrap();
+        (wire, listener.accept().unwrap().0)
+    }
+
     #[test]
     fn a_perftest_without_a_report_is_run_again_for_its_table() {
         let dir = tempfile::tempdir().unwrap();
         let script = "#!/bin/sh
             case \"$*\" in *out_json*) echo \"$0: unrecognized option '--out_json'\" >&2; exit 1 ;; esac
             echo table\n";
-        let run = |end: LocalEnd<'_>| end.run([127, 0, 0, 1].into(), 1, false).unwrap();
-        let output = with_end(dir.path(), script, run);
+        let (wire, _agent) = connection();
+        let output = with_end(dir.path(), script, |end| end.run(&wire, 1, false)).unwrap();
         assert_eq!((output.is_success(), output.printed.as_str()), (true, "table\n"));
+    }
+
+    #[test]
+    fn perftest_is_killed_if_the_agent_is_gone_or_has_failed() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = "#!/bin/sh\nexec sleep 25\n";
+        let (wire, agent) = connection();
+        drop(agent);
+        let began = Instant::now();
+        let gone = with_end(dir.path(), script, |end| end.run(&wire, 1, false));
+        assert!(matches!(gone, Err(Error::Closed { .. })), "{gone:?}");
+        let (wire, mut agent) = connection();
+        agent.write_all(b"a refusal").unwrap();
+        let failed = with_end(dir.path(), script, |end| end.run(&wire, 1, false)).unwrap();
+        assert!(!failed.is_success());
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     }
 
     #[test]

@@ -174,6 +174,63 @@ mod tests {
     }
 
     #[test]
+    fn a_vf_with_an_address_is_listed_and_a_port_needs_more_than_a_link_local_one() {
+        let node = SimulatedNode::new();
+        node.port("mlx5_0", "0000:18:00.0", "127.0.0.1");
+        node.port("mlx5_1", "0000:18:00.1", "127.0.0.1");
+        node.make_vf("mlx5_1");
+        // No link has this address, although one has its subnet: a pod has it.
+        node.port("mlx5_2", "0000:18:01.0", "127.0.0.5");
+        let gid = node.path("sys/class/infiniband/mlx5_0/ports/1/gids/0");
+        fs::write(gid, "fe80:0000:0000:0000:0000:0000:0000:0001\n").unwrap();
+        let ports = node_ports(&node.sysfs()).unwrap();
+        let why: Vec<_> =
+            ports.iter().map(|port| port.unusable.as_ref().map(SanitizedText::as_str)).collect();
+        assert_eq!(why[..2], [Some("it has no IP address: assign one to its link"), None]);
+        assert!(why[2].is_some_and(|why| why.contains("1 of links in other network namespaces")), "{why:?}");
+        assert!(ports[0].networks.is_empty() && ports[1].networks.len() == 1, "{ports:?}");
+    }
+
+    #[test]
+    fn the_networks_of_a_port_are_its_own_global_ones_each_once() {
+        let entry = |address: &str, ours| {
+            let network: IpNetwork = address.parse().unwrap();
+            let gid = match network.ip() {
+                IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+                IpAddr::V6(v6) => v6,
+            };
+            let link = Some("eth0".into());
+            gid_selection::GidCandidate {
+                index: 0,
+                gid,
+                kind: sysfs::GidType::RoceV2,
+                link,
+                network: Some(network),
+                ours,
+            }
+        };
+        let mut port = CandidatePort {
+            device: "mlx5_0".into(),
+            number: 1,
+            state: rdma::PortState::Active,
+            layer: LinkLayer::Ethernet,
+            link: None,
+            speed_mbps: None,
+            mtu: None,
+            gids: vec![
+                entry("fe80::1/64", true),
+                entry("2001:db8::1/64", true),
+                entry("10.0.0.1/24", true),
+                entry("10.0.0.1/24", true),
+                entry("172.16.0.1/16", false),
+            ],
+        };
+        assert_eq!(networks(&port), ["10.0.0.0/24".into(), "2001:db8::/64".into()]);
+        port.layer = LinkLayer::InfiniBand;
+        assert_eq!(networks(&port), ["ib fe80000000000000".into()]);
+    }
+
+    #[test]
     fn numbers_in_names_are_ordered_as_numbers() {
         let mut names: Vec<DeviceName> =
             ["mlx5_10", "mlx5_9", "bnxt_re0", "rdma"].map(|name| name.parse().unwrap()).to_vec();

@@ -81,6 +81,24 @@ mod tests {
     }
 
     #[test]
+    fn the_counters_of_the_port_are_read_and_others_omitted() {
+        let node = crate::simulated_node::SimulatedNode::new();
+        for device in ["mlx5_0", "mlx5_1"] {
+            node.port(device, &format!("0000:18:00.{}", &device[5..]), "127.0.0.1");
+            for (name, text) in [("port_xmit_wait", "7\n"), ("port_rcv_errors", "0\n"), ("odd", "n/a\n")] {
+                let text = if device == "mlx5_0" { text } else { "99\n" };
+                fs::write(node.path(&format!("sys/class/infiniband/{device}/ports/1/counters/{name}")), text)
+                    .unwrap();
+            }
+        }
+        let ports = crate::candidate_port::ports(&node.sysfs()).unwrap();
+        let selected = crate::port_selection::select(&ports[..1], &Default::default(), None, None).unwrap();
+        let counters = read(&node.sysfs(), &selected);
+        let expected = [("counters/port_rcv_errors".into(), 0), ("counters/port_xmit_wait".into(), 7)];
+        assert_eq!(counters, PortCounters::from(expected));
+    }
+
+    #[test]
     fn counters_of_problems_are_distinguished_from_traffic() {
         for bad in [
             "hw_counters/packet_seq_err",

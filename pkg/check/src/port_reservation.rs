@@ -146,6 +146,9 @@ mod tests {
         assert!(error.contains("mlx5_0/1"), "{error}");
         drop(first);
         drop(all.reserve(&port("mlx5_0"), &interrupt).unwrap());
+        interrupt.request();
+        let stopped = all.reserve(&port("mlx5_1"), &interrupt);
+        assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
         drop(other);
     }
 
@@ -170,5 +173,9 @@ mod tests {
         assert_eq!((reserved.len(), numbers.len()), (4, 4), "{numbers:?}");
         drop(reserved);
         assert_eq!(all.reserve_tcp(free, free).unwrap().number(), free);
+        // A later attempt begins behind the port that was taken, and has the same end.
+        let next = all.reserve_tcp(free, free + 1).unwrap().number();
+        assert!((free + 1..free + TCP_PORTS).contains(&next), "{next}");
+        assert!(all.reserve_tcp(free, free + TCP_PORTS).is_none());
     }
 }

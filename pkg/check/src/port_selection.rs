@@ -197,6 +197,34 @@ mod tests {
     }
 
     #[test]
+    fn the_number_of_a_port_is_one_of_the_requested_device() {
+        let mut ports =
+            vec![port("mlx5_0", "10.0.0.1/24"), port("mlx5_0", "10.0.1.1/24"), port("mlx5_1", "10.0.0.3/24")];
+        ports[1].number = 2;
+        let peer = "10.0.0.2".parse().ok();
+        let number = |device: Option<&str>, number: u64| {
+            let device = device.map(|device| device.parse().unwrap());
+            PortSelector { device, port: number.try_into().ok(), gid_index: None }
+        };
+        let found = select(&ports, &number(Some("mlx5_0"), 2), peer, None).unwrap();
+        assert_eq!((found.port.get(), found.facts.number, found.device.as_str()), (2, 2, "mlx5_0"));
+        assert_eq!(
+            select(&ports, &number(None, 2), peer, None).unwrap().port.get(),
+            2,
+            "although its GID is worse"
+        );
+        let error = |wanted| select(&ports, &wanted, peer, None).unwrap_err().to_string();
+        assert!(error(number(Some("mlx5_1"), 2)).contains("no port 2 of an RDMA device mlx5_1; available"));
+        assert!(error(number(None, 3)).contains("no RDMA device with a port 3; available"));
+        // If none is usable, the reason is that of the first one.
+        for port in &mut ports {
+            port.state = PortState::Down;
+        }
+        let error = select(&ports[1..], &PortSelector::default(), peer, None).unwrap_err().to_string();
+        assert!(error.contains("port 2 of RDMA device mlx5_0 is Down"), "{error}");
+    }
+
+    #[test]
     fn infiniband_needs_no_gid() {
         let mut infiniband = port("mlx5_0", "10.0.0.1/24");
         (infiniband.layer, infiniband.gids) = (LinkLayer::InfiniBand, Vec::new());

@@ -202,6 +202,19 @@ mod tests {
     }
 
     #[test]
+    fn an_id_is_above_all_others_and_the_last_result_with_it_is_found() {
+        let (_root, store) = store();
+        let with_id = |id, gbps| TestResult { id, ..record(gbps) };
+        fs::create_dir_all(store.dir()).unwrap();
+        let edited = [with_id(7, 1.0), with_id(2, 2.0), with_id(2, 3.0)];
+        fs::write(store.path(), lines(&edited)).unwrap();
+        assert_eq!(store.find(2).unwrap().value(), Some(3.0));
+        let mut next = record(4.0);
+        store.append(&mut next).unwrap();
+        assert_eq!(next.id, 8);
+    }
+
+    #[test]
     fn a_truncated_line_affects_no_other_line() {
         let (_root, store) = store();
         store.append(&mut record(1.0)).unwrap();

@@ -154,6 +154,9 @@ mod tests {
         assert_eq!(of(MIN_JUDGED_MESSAGE_BYTES - 1, Threshold::default()), None);
         assert_eq!(of(MIN_JUDGED_MESSAGE_BYTES, Threshold::default()), Some(false));
         assert_eq!(of(2, Threshold { min_gbps: Some(0.1), ..Threshold::default() }), Some(false));
+        assert_eq!(of(2, Threshold { percent: Some(1.0), ..Threshold::default() }), Some(false));
+        let of_latency = Threshold { max_us: Some(1.0), max_p99_us: Some(1.0), ..Threshold::default() };
+        assert_eq!(of(2, of_latency), None);
     }
 
     #[test]
@@ -163,6 +166,7 @@ mod tests {
         let low = of(79.9, Threshold::default(), speeds);
         assert_eq!((low.passed, low.expected), (Some(false), Some(80.0)));
         assert_eq!(low.why.as_str(), "80 % of 100 Gb/s; expected at least 80 %");
+        assert_eq!(of(80.0, Threshold::default(), [speeds[1], speeds[0]]).passed, Some(true));
     }
 
     #[test]
@@ -182,6 +186,13 @@ mod tests {
         assert_eq!(of(50.0, half, [Some(100_000); 2]).passed, Some(true));
         let more = Threshold { min_gbps: Some(99.0), ..Threshold::default() };
         assert_eq!(of(98.0, more, [Some(100_000); 2]).passed, Some(false));
+        let both = Threshold { percent: Some(50.0), ..more };
+        let judged = of(98.0, both, [Some(100_000); 2]);
+        assert_eq!(
+            (judged.passed, judged.expected),
+            (Some(false), Some(99.0)),
+            "the number of Gb/s takes precedence"
+        );
     }
 
     #[test]
@@ -193,6 +204,9 @@ mod tests {
             judge(&test(TestKind::Latency, 2), &measured, limit, [None, None]).passed
         };
         assert_eq!([of(None), of(Some(2.0)), of(Some(1.9))], [None, Some(true), Some(false)]);
+        let limit = Threshold { max_us: Some(2.0), ..Threshold::default() };
+        let unmeasured = judge(&test(TestKind::Latency, 2), &Measurement::default(), limit, [None, None]);
+        assert_eq!(unmeasured.passed, Some(false), "an unknown value is not a good one");
     }
 
     #[test]

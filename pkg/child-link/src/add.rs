@@ -90,6 +90,7 @@ impl<K: ChildLinkKind> PreparedAdd<'_, '_, K> {
         let mac = self.conf.mac.or_else(|| K::has_own_mac(&self.conf.mode).then(MacAddr::random));
         let parents =
             if self.conf.settings.link_in_container { &self.pod.links } else { self.node.links()? };
+        let host_parent = Some(self.parent.link.index).filter(|_| !self.conf.settings.link_in_container);
         let ifname = &self.request.attachment.ifname;
         let has = |links: &Handle, index| Ok::<_, Error>(links.find_link_by_index(index)?.is_some());
         let mut refused = None;
@@ -99,7 +100,7 @@ impl<K: ChildLinkKind> PreparedAdd<'_, '_, K> {
                 continue;
             }
             let mtu = self.parent.mtu(self.conf)?;
-            let change = ChildLink::of::<K>(self.request, self.pod, index, mac);
+            let change = ChildLink::of::<K>(self.request, self.pod, index, mac, host_parent);
             match journal.record_and_apply(Change::Link(change.clone()), |_| {
                 Ok::<_, Error>(self.create(parents, index, mtu, mac))
             })? {
@@ -130,8 +131,7 @@ impl<K: ChildLinkKind> PreparedAdd<'_, '_, K> {
         mtu: Option<u32>,
     ) -> Result<Link, Error> {
         let link = self.pod.links.link_by_index(created.index)?;
-        let parent = Some(self.parent.link.index).filter(|_| !self.conf.settings.link_in_container);
-        journal.record(Change::Link(created.with_address(&link.address, parent)))?;
+        journal.record(Change::Link(created.with_address(&link.address)))?;
         let mtu = mtu.unwrap_or(self.parent.link.mtu);
         if mtu == link.mtu {
             return Ok(link);

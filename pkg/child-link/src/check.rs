@@ -75,3 +75,48 @@ fn of_interface(prev: &AddResult, described: &ResultInterface) -> AddResult {
     let ips = prev.ips.iter().filter(|ip| ip.interface == index).cloned().collect();
     AddResult { ips, routes: prev.routes.clone(), ..AddResult::default() }
 }
+
+#[cfg(test)]
+mod tests {
+    use cni::{CallContext, CniArgs, IpConfig, NetConf};
+
+    use super::*;
+
+    #[test]
+    fn of_interfaces_with_one_name_that_of_the_pod_is_described_with_its_addresses() {
+        let conf = NetConf::parse(br#"{"name": "rail"}"#).unwrap();
+        let request = CheckRequest {
+            attachment: "c0ffee@net1".parse().unwrap(),
+            netns: "/run/netns/a".into(),
+            own_netns_allowed: false,
+            common: CallContext { conf, args: CniArgs::default(), cni_path: Vec::new(), stdin: &[] },
+        };
+        let interface = |name: &str, sandbox: Option<&str>| ResultInterface {
+            name: name.into(),
+            sandbox: sandbox.map(str::to_owned),
+            ..ResultInterface::default()
+        };
+        let ip = |address: &str, interface| IpConfig {
+            address: address.parse().unwrap(),
+            gateway: None,
+            interface,
+        };
+        let prev = AddResult {
+            interfaces: vec![
+                interface("net1", None),
+                interface("net2", Some("/run/netns/a")),
+                interface("net1", Some("/run/netns/a")),
+            ],
+            ips: vec![
+                ip("10.7.0.1/24", Some(0)),
+                ip("10.7.0.5/24", Some(2)),
+                ip("10.7.0.9/24", None),
+                ip("fd00::5/64", Some(2)),
+            ],
+            ..AddResult::default()
+        };
+        let own = described(&request, &prev).unwrap();
+        assert_eq!(own, &prev.interfaces[2]);
+        assert_eq!(of_interface(&prev, own).ips, [prev.ips[1].clone(), prev.ips[3].clone()]);
+    }
+}

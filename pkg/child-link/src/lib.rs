@@ -14,15 +14,22 @@ mod change;
 mod check;
 mod conf;
 mod error;
+#[cfg(test)]
+mod fixture;
 mod link;
 mod link_kind;
 mod parent;
 mod ports;
+mod recorded_link;
 mod sharing;
 mod unjournaled;
 
-use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
-use plugin_runtime::{JournaledPlugin, Node, delegate, not_available};
+use cni::{AddRequest, AddResult, CallContext, CheckRequest, DelRequest, Error, StatusRequest};
+use plugin_runtime::{
+    JournaledPlugin, Node, delegate, not_available,
+    policy::{self, Resource, ResourceUses},
+    release_unjournaled_addresses,
+};
 use rtnl::LinkLayer;
 
 pub use conf::ParentConf;
@@ -39,6 +46,27 @@ impl<K: ChildLinkKind> JournaledPlugin for ChildLinkPlugin<K> {
     const HAS_ABOUT: bool = true;
     type Change = Change;
 
+    /// A parent in the pod is not one of the node.
+    fn uses(
+        &self,
+        node: &Node,
+        common: &CallContext<'_>,
+        _: Option<&AddRequest<'_>>,
+    ) -> Result<ResourceUses, Error> {
+        let conf = ChildLinkConf::of(&self.0, common)?.or_chained_master()?;
+        let mut uses = ResourceUses::default();
+        // The runtime sets the result of the plugin before it, but for the first one the author of the network can.
+        let is_chained = common.conf.ipam_type()?.is_none() && conf.has_chained_addresses();
+        uses.add_some(Resource::Pool, is_chained.then_some(Resource::PREVIOUS_RESULT));
+        if !conf.settings.link_in_container {
+            let parent = Parent::of_node(&self.0, node, &conf)?;
+            policy::add_master(&mut uses, node.links()?, &parent.link)?;
+            K::add_uses(&conf.mode, &mut uses);
+            uses.add_some(Resource::Mac, conf.mac);
+        }
+        Ok(uses)
+    }
+
     fn add(&self, node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Error> {
         add::add(&self.0, node, request)
     }
@@ -47,7 +75,7 @@ impl<K: ChildLinkKind> JournaledPlugin for ChildLinkPlugin<K> {
         let removed = unjournaled::delete_unjournaled::<K>(node, request);
         // An ADD with dhcp is refused on InfiniBand, and that plugin may not be installed.
         if K::LAYER == LinkLayer::Ethernet || !delegate::needs_link(&request.common).unwrap_or(false) {
-            delegate::del(request, node)?;
+            release_unjournaled_addresses(request, node)?;
         }
         Ok(removed?)
     }

@@ -5,22 +5,23 @@ use std::{fmt, path::PathBuf, time::Duration};
 use cni::AddRequest;
 use identifiers::{HardwareAddr, LinkName, MacAddr};
 use netns::NetNsId;
-use plugin_runtime::{Error, Node, PodNetns, attachment, other_netns};
+use plugin_runtime::{Error, Node, PodNetns, every_other_netns, other_netns};
 use rtnl::{Handle, Link, LinkKind};
 use serde::{Deserialize, Serialize};
 use tracing::info;
 
-use crate::{ChildLinkKind, error::ChildError};
+use crate::{ChildLinkKind, error::ChildError, recorded_link::RecordedLink};
 
 /// How long DEL waits for a link to return from a namespace that was deleted. The kernel returns it in the background,
 /// within 0.1 s if it is idle; before it supported that, it deleted the link.
 pub(crate) const HOST_RETURN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The change that a link was created in a pod. It is identified by its index, which was chosen before it was created, and
-/// by the inode of the namespace, because the pod may rename it and another link may take its name.
+/// The change that a link was created in a pod. It is identified by what the pod cannot change: the namespace, its index,
+/// which was chosen before it was created, its kind and its parent. The pod may change its name and its MAC address, and
+/// another link may take them.
 ///
-/// Another link may also have the index: it took the index first, or was created after this one was deleted. So the link
-/// must also have its original name or MAC address. If a pod changed both, DEL does not delete the link.
+/// The link of another attachment may have the index, and the same kind and parent: it took the index first, or this link was
+/// deleted. So a link without the original name and MAC address must not be recorded by another attachment.
 ///
 /// # Kernel
 /// An IPoIB link does not end with its namespace: the kernel moves it to the host (`netns_refund`). There it is identified by
@@ -37,7 +38,7 @@ pub struct ChildLink {
     /// The hardware address that the kernel chose for an IPoIB link; known once it is created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     address: Option<HardwareAddr>,
-    /// The index of an IPoIB link's parent on the host.
+    /// The index of its parent on the host; `None` if the parent is in the pod, and in journals of earlier releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     parent: Option<u32>,
     netns: PathBuf,
@@ -45,12 +46,13 @@ pub struct ChildLink {
 }
 
 impl ChildLink {
-    /// Returns the link that an ADD will create, with this index and MAC address.
+    /// Returns the link that an ADD will create, with this index, MAC address and parent on the host.
     pub(crate) fn of<K: ChildLinkKind>(
         request: &AddRequest<'_>,
         pod: &PodNetns,
         index: u32,
         mac: Option<MacAddr>,
+        parent: Option<u32>,
     ) -> Self {
         Self {
             kind: K::NAME.into(),
@@ -58,15 +60,15 @@ impl ChildLink {
             index,
             mac,
             address: None,
-            parent: None,
+            parent,
             netns: request.netns.clone(),
             netns_id: pod.id(),
         }
     }
 
-    /// Returns the link with the hardware address that the kernel chose for it, and the index of its parent on the host.
-    pub(crate) fn with_address(&self, address: &HardwareAddr, parent: Option<u32>) -> Self {
-        Self { address: Some(address.clone()), parent, ..self.clone() }
+    /// Returns the link with the hardware address that the kernel chose for it.
+    pub(crate) fn with_address(&self, address: &HardwareAddr) -> Self {
+        Self { address: Some(address.clone()), ..self.clone() }
     }
 
     /// Returns the link, if it exists.
@@ -89,13 +91,31 @@ impl ChildLink {
         if link.name == self.ifname.as_str() || (self.mac.is_some() && link.mac == self.mac) {
             return Ok(true);
         }
-        // A link without a MAC address of its own may have any name that is not another attachment's.
-        match link.name.parse() {
-            Ok(name) if self.mac.is_none() => {
-                Ok(attachment::find_holder(node, &self.kind, &name, self.netns_id)?.is_none())
-            }
-            _ => Ok(false),
+        Ok(self.may_be_without_name_and_mac(link) && self.is_recorded(node, link)?)
+    }
+
+    /// Whether a link may be this one although the pod changed its name and its MAC address.
+    fn may_be_without_name_and_mac(&self, link: &Link) -> bool {
+        match self.parent {
+            Some(_) => self.is_on_parent(link),
+            // An earlier release recorded no parent.
+            None => self.mac.is_none(),
         }
+    }
+
+    fn is_on_parent(&self, link: &Link) -> bool {
+        self.parent.is_some() && link.parent == self.parent && link.parent_netns.is_some()
+    }
+
+    /// Whether this attachment recorded a link with the index as its last one, unless the link has the name or MAC address
+    /// that another one recorded. If the pod changed those of a link that two attachments recorded, one after the other, it is
+    /// deleted with the first of them: it must not keep the address of either.
+    fn is_recorded(&self, node: &Node, link: &Link) -> Result<bool, Error> {
+        let mut recorded = RecordedLink::all_in(node, &self.kind, self.netns_id)?;
+        recorded.retain(|recorded| recorded.index == link.index);
+        let (own, others): (Vec<_>, Vec<_>) =
+            recorded.into_iter().partition(|recorded| recorded.ifname == self.ifname);
+        Ok(!own.is_empty() && !others.iter().any(|other| other.has_name_or_mac_of(link)))
     }
 
     /// Deletes the link. If its namespace is gone, so is the link, or it has returned to the host.
@@ -106,11 +126,11 @@ impl ChildLink {
         {
             return delete(&pod.links, link.index);
         }
-        // The address is unknown only if the ADD was killed right after it had created the link.
-        if !self.returns_to_host() || (self.address.is_none() && !node.add_was_interrupted()) {
+        if self.has_address() && self.delete_in_other_netns(pod.is_some())? {
             return Ok(());
         }
-        if self.delete_in_other_netns()? {
+        // The address is unknown only if the ADD was killed right after it had created the link.
+        if !self.returns_to_host() || (self.address.is_none() && !node.add_was_interrupted()) {
             return Ok(());
         }
         let timeout = if pod.is_none() { HOST_RETURN_TIMEOUT } else { Duration::ZERO };
@@ -123,9 +143,20 @@ impl ChildLink {
         }
     }
 
-    /// Deletes the link in any namespace in use, if the pod moved it. Returns whether it was there.
-    fn delete_in_other_netns(&self) -> Result<bool, Error> {
-        for netns in other_netns()? {
+    /// Whether the link can be identified where its index says nothing.
+    fn has_address(&self) -> bool {
+        self.address.is_some() || self.mac.is_some()
+    }
+
+    /// Deletes the link in any namespace in use, if the pod moved it, also there and back again. Returns whether it was
+    /// there. While its pod is running, no namespace must be overlooked: an address is not released that a pod may have.
+    fn delete_in_other_netns(&self, is_pod_running: bool) -> Result<bool, Error> {
+        let others = match every_other_netns()? {
+            Err(unknown) if is_pod_running && !unknown.is_not_permitted() => return Err(unknown.into()),
+            Err(_) => other_netns()?,
+            Ok(others) => others,
+        };
+        for netns in others {
             // If the namespace ends meanwhile, the kernel moves the link to the host.
             let Ok(pod) = PodNetns::of(netns) else { continue };
             let links = pod.links.links().unwrap_or_default();
@@ -140,7 +171,8 @@ impl ChildLink {
     /// Whether a link in a namespace that is not the host's is this one, under another index.
     fn is_elsewhere(&self, link: &Link) -> bool {
         let is_child = !link.is_ipoib_port() && self.has_link_kind(link);
-        is_child && self.has_address_of(link)
+        let has_its_mac = || self.mac.is_some() && link.mac == self.mac && self.is_on_parent(link);
+        is_child && (self.has_address_of(link) || has_its_mac())
     }
 
     fn has_address_of(&self, link: &Link) -> bool {
@@ -221,5 +253,70 @@ pub(crate) fn delete(links: &Handle, index: u32) -> Result<(), Error> {
     match links.delete_link(index) {
         Err(error) if error.is_not_found() => Ok(()),
         deleted => Ok(deleted?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::link;
+
+    /// The address of an IPoIB link: flags, the number of its queue pair, and a GID.
+    fn address(flags: u8, queue_pair: u8, gid: u8) -> HardwareAddr {
+        let mut bytes = [0; 20];
+        (bytes[0], bytes[3], bytes[19]) = (flags, queue_pair, gid);
+        HardwareAddr::from_bytes(&bytes)
+    }
+
+    fn ipoib() -> ChildLink {
+        ChildLink {
+            kind: "ipoib".into(),
+            ifname: "net1".parse().unwrap(),
+            index: 9,
+            mac: None,
+            address: Some(address(0x80, 7, 1)),
+            parent: Some(3),
+            netns: "/run/netns/a".into(),
+            netns_id: NetNsId::new(4, 1),
+        }
+    }
+
+    fn on_host(index: u32, name: &str, parent: Option<u32>, address: HardwareAddr) -> Link {
+        Link { kind: Some(LinkKind::Ipoib(None)), parent, address, ..link(index, name) }
+    }
+
+    #[test]
+    fn an_ipoib_link_is_identified_by_its_parent_and_its_queue_pair() {
+        for (link, expected) in [
+            (on_host(9, "net1", Some(3), address(0x80, 7, 1)), true),
+            // A pod can change its name and the rest of the address; on the host it may have another index.
+            (on_host(12, "renamed", Some(3), address(0, 7, 9)), true),
+            (on_host(9, "net1", Some(3), address(0x80, 8, 1)), false),
+            (on_host(9, "net1", Some(4), address(0x80, 7, 1)), false),
+            (on_host(9, "net1", None, address(0x80, 7, 1)), false),
+            (Link { kind: None, ..on_host(9, "net1", Some(3), address(0x80, 7, 1)) }, false),
+        ] {
+            assert_eq!(
+                (ipoib().is_on_host(&link), ipoib().is_elsewhere(&link)),
+                (expected, expected),
+                "{link:?}"
+            );
+        }
+        let in_the_pod = ChildLink { parent: None, ..ipoib() };
+        assert!(in_the_pod.is_elsewhere(&on_host(9, "net1", Some(8), address(0x80, 7, 1))));
+    }
+
+    #[test]
+    fn an_ipoib_link_of_a_killed_add_is_identified_by_its_index_and_its_name() {
+        let killed = ChildLink { address: None, parent: None, ..ipoib() };
+        for (index, name, expected) in
+            [(9, "net1", true), (9, "dev9", true), (9, "dev8", false), (9, "net2", false), (8, "net1", false)]
+        {
+            let link = on_host(index, name, Some(3), address(0x80, 7, 1));
+            assert_eq!(killed.is_on_host(&link), expected, "{index} {name}");
+            assert!(!killed.is_elsewhere(&link), "its address is unknown");
+        }
+        assert!(killed.returns_to_host());
+        assert!(!ChildLink { kind: "macvlan".into(), ..killed }.returns_to_host());
     }
 }

@@ -2,6 +2,7 @@
 
 use cni::{CallContext, Error};
 use identifiers::{LinkName, MacAddr};
+use plugin_runtime::policy::ResourceUses;
 use rtnl::{Link, LinkLayer, LinkMessage};
 
 /// A kind of link that has a parent.
@@ -30,6 +31,9 @@ pub trait ChildLinkKind: Sync + 'static {
     /// # Errors
     /// If a value is invalid.
     fn mode(&self, common: &CallContext<'_>) -> Result<Self::Mode, Error>;
+
+    /// Adds what these settings take of the node, besides the parent.
+    fn add_uses(mode: &Self::Mode, uses: &mut ResourceUses);
 
     /// Whether a link of this kind has a MAC address of its own, as opposed to its parent's.
     fn has_own_mac(mode: &Self::Mode) -> bool;

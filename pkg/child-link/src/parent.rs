@@ -1,9 +1,10 @@
 //! The parent of a child link.
 
 use cni::Error as CniError;
+use identifiers::AnyLinkName;
 use nix::errno::Errno;
 use plugin_runtime::{Error, Node, PodNetns};
-use rtnl::{Handle, Link, LinkLayer};
+use rtnl::{Handle, Link, LinkKind, LinkLayer};
 
 use crate::{ChildLinkKind, conf::ChildLinkConf, error::ChildError};
 
@@ -44,7 +45,10 @@ impl Parent {
 
     fn among<K: ChildLinkKind>(kind: &K, links: &Handle, conf: &ChildLinkConf<K>) -> Result<Self, Error> {
         let link = match &conf.settings.master {
-            Some(name) => links.link(name).map_err(|e| not_found(e, name.as_str()))?,
+            Some(name) => match links.find_link_called(name.as_str())? {
+                Some(link) => link,
+                None => return Err(not_found(links, name, conf.settings.link_in_container)?),
+            },
             None if !K::DEFAULT_MASTER => {
                 return Err(CniError::config("host master interface is missing")
                     .with_details("set master to the name of the parent link")
@@ -139,11 +143,25 @@ impl Parent {
     }
 }
 
-fn not_found(error: rtnl::Error, name: &str) -> Error {
-    if !error.is_not_found() {
-        return error.into();
+/// The number of links that an error lists.
+const MAX_LISTED: usize = 16;
+
+/// Returns the error of a master that does not exist, with the names of the links that do, except those of pods.
+fn not_found(links: &Handle, name: &AnyLinkName, in_container: bool) -> Result<Error, rtnl::Error> {
+    let place = if in_container { "pod" } else { "node" };
+    let mut there = links.links()?;
+    there.retain(|link| link.name != "lo" && link.kind != Some(LinkKind::Other("veth".to_owned())));
+    let mut names: Vec<_> = there.iter().take(MAX_LISTED).map(|link| link.name.as_str()).collect();
+    if there.len() > MAX_LISTED {
+        names.push("…");
     }
-    CniError::config(format!("failed to lookup master {name:?}: Link not found"))
-        .with_details("master must be the name of a link of the node (`ip link`), not an alternative name")
-        .into()
+    let names = match (names.as_slice(), in_container) {
+        ([], true) => "none but lo and veths".to_owned(),
+        ([], false) => "none but lo and veths; is the plugin in the network namespace of the node (hostNetwork of the pod of Multus)?".to_owned(),
+        (names, _) => names.join(", "),
+    };
+    let details =
+        format!("master must be the name or an altname of a link of the {place} (`ip link`): {names}");
+    let msg = format!("failed to lookup master {:?}: Link not found", name.as_str());
+    Ok(CniError::config(msg).with_details(details).into())
 }

@@ -250,3 +250,6 @@ fn as_gid(address: IpAddr) -> std::net::Ipv6Addr {
         IpAddr::V6(v6) => v6,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -221,3 +221,48 @@ fn statuses(files: &PoolFiles, blocks: &[ReportedBlock]) -> Vec<(String, Value)>
         files.invalid.iter().map(|invalid| (invalid.name.clone(), pool_status::of_invalid(&invalid.problem)));
     all.iter().map(of_pool).chain(invalid).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_nodes_report_of_leased_blocks_counts_and_every_pool_has_a_status() {
+        let block = |name: &str, spec: Value, status: Value| {
+            let cidr = name.parse::<ipam::IpBlock>().map_or(String::new(), |block| block.cidr());
+            let mut spec = spec;
+            spec["cidr"] = json!(cidr);
+            let object = json!({"apiVersion": "a/v1", "kind": "IPBlock", "metadata": {"name": name}, "spec": spec, "status": status});
+            serde_json::from_value::<IpBlockObject>(object).unwrap()
+        };
+        let owned = || json!({"owner": {"nodeName": "gpu-07", "nodeUID": "u"}});
+        let used = json!({"used": 3, "addresses": ["10.0.0.1-10.0.0.2", "no range", "10.0.0.5"]});
+        let found = reported(&block("10.0.0.0-28", owned(), used.clone())).unwrap();
+        assert_eq!((found.node.as_str(), found.in_use.len()), ("gpu-07", 2));
+        assert!(
+            reported(&block("10.0.0.0-24", json!({"blockSize": 16}), used.clone())).is_none(),
+            "a parent"
+        );
+        assert!(
+            reported(&block("10.0.0.0-28", owned(), Value::Null)).is_none()
+                && reported(&block("x", owned(), used)).is_none()
+        );
+        let pool = |name: &str, ips: &str| {
+            let spec = json!({"subnet": "10.0.0.0/24", "ips": [ips]});
+            let object = json!({"apiVersion": "a/v1", "kind": "K", "metadata": {"name": name}, "spec": spec});
+            serde_json::from_value::<DynamicObject>(object).unwrap()
+        };
+        let pools = [pool("a", "10.0.0.1"), pool("bad", "10.1.0.1"), pool("c", "10.0.0.2-10.0.0.9")];
+        let files = PoolFiles::of(&pools, [], &BTreeSet::new(), "", &NodeLabels::new());
+        let statuses: BTreeMap<_, _> = statuses(&files, &[found]).into_iter().collect();
+        let count = |name: &str| statuses[name]["status"]["allocatedIPCount"].clone();
+        assert_eq!((count("a"), count("c"), count("bad")), (json!(1), json!(2), Value::Null));
+        assert_eq!(statuses["bad"]["status"]["conditions"][0]["status"], "False");
+        assert_eq!(
+            statuses["a"]["status"]["conditions"][1]["status"], "False",
+            "no address is outside of all pools"
+        );
+    }
+}

@@ -147,6 +147,24 @@ mod tests {
     }
 
     #[test]
+    fn each_block_has_its_own_time() {
+        let mut all = HoldDowns::new(10 * MINUTE);
+        let now = Instant::now();
+        let at = |block: &str, uid: &str| BlockRecord { block: block.parse().unwrap(), ..record(uid, "1") };
+        let (first, second) = (at("10.0.0.0-28", "gone"), at("10.0.0.16-28", "also-gone"));
+        let present = at("10.0.0.32-28", "uid-a");
+        let nodes = nodes(NodeState::InService);
+        assert_eq!(all.due(&[present.clone(), first.clone()], &nodes, now), []);
+        let records = [present, first.clone(), second.clone()];
+        assert_eq!(all.due(&records, &nodes, now + 5 * MINUTE), []);
+        assert_eq!(all.due(&records, &nodes, now + 10 * MINUTE), std::slice::from_ref(&first));
+        assert!(all.is_running());
+        assert_eq!(all.due(&records, &nodes, now + 15 * MINUTE), [first, second]);
+        all.due(&records[..1], &nodes, now + 16 * MINUTE);
+        assert!(!all.is_running(), "the records are gone");
+    }
+
+    #[test]
     fn parents_are_not_leased() {
         let parent = BlockRecord { content: BlockContent::Parent(16.try_into().unwrap()), ..record("", "1") };
         let mut all = HoldDowns::new(Duration::ZERO);

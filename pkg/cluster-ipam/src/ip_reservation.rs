@@ -154,6 +154,29 @@ mod tests {
     }
 
     #[test]
+    fn the_controller_of_a_pod_is_its_owner_and_decides_whether_a_reservation_stays() {
+        let mut other = owner("apps/v1", "StatefulSet", "other");
+        other["controller"] = json!(false);
+        other["uid"] = json!("v");
+        let metadata = json!({"namespace": "ai", "name": "web-0", "ownerReferences": [other, owner("apps/v1", "StatefulSet", "web")]});
+        let of = |metadata: Value| {
+            let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata});
+            StableName::of(&serde_json::from_value::<PartialObjectMeta<Pod>>(pod).unwrap())
+        };
+        let web = of(metadata).unwrap();
+        let object = web.object("web-0.net1", Vec::new());
+        assert_eq!(object.metadata.owner_references.as_ref().unwrap()[0].name, "web");
+        assert_eq!(of(json!({"namespace": "ai", "name": "web-0", "ownerReferences": [other]})), None);
+        assert_eq!(of(json!({"namespace": "ai", "name": "web-0"})), None);
+        let machine = StableName { owner: None, ..web.clone() };
+        assert!(web.is_owner_of(&object) && !machine.is_owner_of(&object));
+        assert!(machine.is_owner_of(&machine.object("web-0.net1", Vec::new())));
+        let mut later = object;
+        later.metadata.owner_references.as_mut().unwrap()[0].uid = "later".to_owned();
+        assert!(!web.is_owner_of(&later), "it was created again");
+    }
+
+    #[test]
     fn an_address_that_no_pool_can_have_is_ignored() {
         let of = |text: &str| ReservedAddress { pool: "p".to_owned(), address: text.to_owned() }.address();
         assert_eq!(of("10.0.0.5"), Some([10, 0, 0, 5].into()));
@@ -173,8 +196,15 @@ mod tests {
             ("a_b", false),
             ("", false),
             ("a..b", false),
+            ("-a", false),
+            ("a-", false),
+            ("a-b", true),
         ] {
             assert_eq!(web.reservation(interface).is_some(), is_named, "{interface}");
+        }
+        for (length, is_named) in [(248, true), (249, false)] {
+            let long = StableName { name: "a".repeat(length), ..web.clone() };
+            assert_eq!(long.reservation("net1").is_some(), is_named, "{length}");
         }
     }
 }

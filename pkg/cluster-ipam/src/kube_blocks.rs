@@ -180,3 +180,26 @@ fn status_error(status: &Status) -> Option<ApiError> {
     };
     Some(error)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_answer_that_proves_it_means_that_nothing_was_changed() {
+        let of = |code: u16, reason: &str| {
+            let status =
+                Status { code, reason: reason.to_owned(), message: "m".to_owned(), ..Status::default() };
+            status_error(&status)
+        };
+        assert_eq!(of(409, "AlreadyExists"), Some(ApiError::Exists));
+        assert_eq!(of(409, "Conflict"), Some(ApiError::Changed));
+        assert_eq!(of(404, "NotFound"), Some(ApiError::Missing));
+        for refused in [400, 403, 422, 429, 499] {
+            assert_eq!(of(refused, ""), Some(ApiError::Refused(format!("m ({refused})"))));
+        }
+        for unknown in [500, 503, 504, 399] {
+            assert_eq!(of(unknown, ""), None, "{unknown}");
+        }
+    }
+}

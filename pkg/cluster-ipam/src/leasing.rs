@@ -335,3 +335,6 @@ impl PoolLeases {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,7 @@ mod block_availability;
 mod cluster_objects;
 mod controller;
 mod hold_down;
+mod idle_times;
 mod ip_block;
 mod ip_reservation;
 mod kill_point;
@@ -22,6 +23,8 @@ mod node_object;
 mod node_pods;
 mod node_release;
 mod node_state;
+#[cfg(test)]
+mod offline_node;
 mod plan;
 mod pod_annotations;
 mod pod_directory;

@@ -142,3 +142,42 @@ fn presence(node: &Node) -> NodePresence {
     let is_new = age.is_none_or(|age| age < SignedDuration::from_secs(10 * 60));
     if is_new { NodePresence::New } else { NodePresence::Present }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_node_is_present_unless_its_kubelet_is_silent() {
+        let of = |status: &str, taints: &[&str], minutes: i64| {
+            let created = (Timestamp::now() - SignedDuration::from_mins(minutes)).to_string();
+            let taints: Vec<_> =
+                taints.iter().map(|key| json!({"key": key, "effect": "NoExecute"})).collect();
+            let conditions =
+                json!([{"type": "DiskPressure", "status": "Unknown"}, {"type": "Ready", "status": status}]);
+            let node = json!({
+                "apiVersion": "v1", "kind": "Node", "metadata": {"creationTimestamp": created}, "spec": {"taints": taints},
+                "status": {"conditions": if status.is_empty() { json!([]) } else { conditions }},
+            });
+            presence(&serde_json::from_value(node).unwrap())
+        };
+        let out_of_service = &["node.kubernetes.io/out-of-service"][..];
+        for (status, taints, minutes, expected) in [
+            ("True", &[][..], 60, NodePresence::Present),
+            // The kubelet itself reports this.
+            ("False", &[], 60, NodePresence::Present),
+            ("Unknown", &[], 60, NodePresence::Gone),
+            ("Unknown", &[], 1, NodePresence::Gone),
+            ("True", &[], 9, NodePresence::New),
+            ("True", &[], 11, NodePresence::Present),
+            ("", &[], 60, NodePresence::Present),
+            ("False", out_of_service, 60, NodePresence::Gone),
+            ("True", out_of_service, 60, NodePresence::Present),
+        ] {
+            assert_eq!(of(status, taints, minutes), expected, "{status:?} {taints:?} {minutes}");
+        }
+        assert_eq!(presence(&Node::default()), NodePresence::New, "it is not known how old it is");
+    }
+}

@@ -15,3 +15,34 @@ pub(crate) fn is_out_of_service(node: &Node) -> bool {
         conditions.is_some_and(|all| all.iter().any(|one| one.type_ == "Ready" && one.status == "True"));
     is_tainted && !is_ready
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_tainted_node_is_out_of_service_until_it_reports_that_it_is_ready() {
+        let of = |taints: &[&str], ready: &str| {
+            let taints: Vec<_> =
+                taints.iter().map(|key| json!({"key": key, "effect": "NoExecute"})).collect();
+            let conditions =
+                json!([{"type": "DiskPressure", "status": "True"}, {"type": "Ready", "status": ready}]);
+            let node = json!({
+                "apiVersion": "v1", "kind": "Node", "metadata": {}, "spec": {"taints": taints}, "status": {"conditions": conditions},
+            });
+            is_out_of_service(&serde_json::from_value(node).unwrap())
+        };
+        for (taints, ready, expected) in [
+            (&[OUT_OF_SERVICE][..], "Unknown", true),
+            (&["other", OUT_OF_SERVICE], "False", true),
+            (&[OUT_OF_SERVICE], "True", false),
+            (&["other"], "Unknown", false),
+            (&[], "False", false),
+        ] {
+            assert_eq!(of(taints, ready), expected, "{taints:?} {ready}");
+        }
+        assert!(!is_out_of_service(&Node::default()));
+    }
+}

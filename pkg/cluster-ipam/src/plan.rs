@@ -198,6 +198,46 @@ mod tests {
     }
 
     #[test]
+    fn each_pool_gets_its_blocks_and_shares_those_that_contain_its_addresses() {
+        let (low, high) = (Fixture::of("10.0.0.0-10.0.0.23"), Fixture::of("10.0.0.24-10.0.0.255"));
+        let name: PoolName = "q".parse().unwrap();
+        let plan = |low_waiting, high_waiting, blocks: &[BlockUse]| {
+            let need = |name, fixture: &Fixture, waiting| {
+                let (ranges, size) = (fixture.ranges.clone(), 16.try_into().unwrap());
+                (name, ranges, size, waiting)
+            };
+            let both = [need(&low.name, &low, low_waiting), need(&name, &high, high_waiting)];
+            let needs: Vec<_> = both
+                .iter()
+                .map(|(name, ranges, size, waiting)| PoolNeed {
+                    name,
+                    ranges,
+                    size: *size,
+                    waiting: *waiting,
+                })
+                .collect();
+            super::plan(&needs, blocks)
+        };
+        assert_eq!(plan(1, 1, &[]), [low.lease(1), vec![PlannedChange::Lease(name.clone(), 1)]].concat());
+        // Half of it belongs to each of them.
+        let shared = |claimed, idle| [used("10.0.0.16-28", claimed, idle)];
+        assert_eq!(plan(0, 0, &shared(0, IDLE)), []);
+        assert_eq!(plan(0, 0, &shared(8, Duration::ZERO)), low.lease(1));
+        assert_eq!(plan(5, 0, &shared(0, Duration::ZERO)), low.lease(1));
+        // It stays as long as one of them needs it.
+        assert_eq!(plan(0, 1, &shared(0, LONG_IDLE)), []);
+        assert_eq!(
+            plan(0, 0, &shared(0, LONG_IDLE)),
+            [PlannedChange::Release("10.0.0.16-28".parse().unwrap())]
+        );
+        let mut blocks = shared(0, LONG_IDLE).to_vec();
+        blocks.push(used("10.0.0.32-28", 9, Duration::ZERO));
+        assert_eq!(plan(0, 0, &blocks), [], "the other pool is in use, and would not have enough without it");
+        blocks[1] = used("10.0.0.32-28", 8, Duration::ZERO);
+        assert_eq!(plan(0, 0, &blocks), [PlannedChange::Release("10.0.0.16-28".parse().unwrap())]);
+    }
+
+    #[test]
     fn what_is_leased_ahead_is_not_released() {
         let pool = Fixture::of("10.0.0.0-10.0.0.255");
         for claimed in 0..=16 {

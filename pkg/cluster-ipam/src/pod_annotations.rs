@@ -232,6 +232,22 @@ mod tests {
             PodPoolLists::OfPod { source: PoolListSource::Namespace, pools: listed(&["n"], &[]) }
         );
         assert_eq!(of_pod(&[]).unwrap(), PodPoolLists::OfNetwork);
+        for (annotations_of, expected) in [
+            (&[(DEFAULT_IPV6, r#"["n6"]"#)][..], listed(&[], &["n6"])),
+            (&[(DEFAULT_IPV4, r#"["n"]"#), (DEFAULT_IPV6, r#"["n6"]"#)], listed(&["n"], &["n6"])),
+        ] {
+            let lists = pool_lists(&Annotations::new(), &annotations(annotations_of)).unwrap();
+            assert_eq!(lists, PodPoolLists::OfPod { source: PoolListSource::Namespace, pools: expected });
+        }
+        let empty = annotations(&[(DEFAULT_IPV4, "[]")]);
+        assert_eq!(pool_lists(&Annotations::new(), &empty).unwrap(), PodPoolLists::OfNetwork);
+        let six = of(&[(POOLS, r#"{"ipv6":["p6"]}"#)]);
+        let source = PoolListSource::Pod;
+        assert_eq!(six, PodPoolLists::OfPod { source, pools: listed(&[], &["p6"]) });
+        for name in [POOLS, POOLS_OF_INTERFACES, ROUTES, NETWORKS, STATIC_UID, SUBNETS[0], SUBNETS[1]] {
+            assert!(is_used(name), "{name}");
+        }
+        assert!(!is_used(DEFAULT_IPV4) && !is_used("other"));
     }
 
     #[test]
@@ -247,7 +263,22 @@ mod tests {
         let PodPoolLists::OfInterfaces(found) = of_pod(&[(POOLS_OF_INTERFACES, three)]).unwrap() else {
             panic!()
         };
-        assert!(found["net1"].clean_gateway && found["net1"].ipv4 == ["b"] && found["net2"].ipv6 == ["c"]);
+        let named =
+            r#"[{"interface":"net3","ipv4":["a"],"cleanGateway":true},{"interface":"net1","ipv4":["b"]}]"#;
+        let PodPoolLists::OfInterfaces(by_name) =
+            of_pod(&[(POOLS_OF_INTERFACES, named), (NETWORKS, "a@x,b@y")]).unwrap()
+        else {
+            panic!()
+        };
+        assert!(
+            by_name["net3"].clean_gateway && !by_name["net1"].clean_gateway && by_name["net1"].ipv4 == ["b"]
+        );
+        assert!(
+            !found["eth0"].clean_gateway
+                && found["net1"].clean_gateway
+                && found["net1"].ipv4 == ["b"]
+                && found["net2"].ipv6 == ["c"]
+        );
     }
 
     #[test]
@@ -269,7 +300,15 @@ mod tests {
             (POOLS, r#"{"ipv4":["a"],"ip6":["b"]}"#, "unknown field `ip6`"),
             (POOLS, "{}", "found none"),
             (POOLS, "rail0", "found rail0"),
+            (SUBNETS[0], "{}", "SpiderSubnet objects are not supported"),
             (SUBNETS[1], "[]", "SpiderSubnet objects are not supported"),
+            (POOLS, r#"{"ipv4":[],"ipv6":[]}"#, "found none"),
+            (
+                POOLS_OF_INTERFACES,
+                r#"[{"interface":"n","ipv4":["a"]},{"interface":"","ipv4":["b"]}]"#,
+                "or in none",
+            ),
+            (POOLS_OF_INTERFACES, r#"[{"interface":"n","ipv4":["a"]},{"interface":"m"}]"#, "found none"),
         ] {
             let error = of_pod(&[(annotation, text)]).unwrap_err().to_string();
             let is_right = error.starts_with(&format!("annotation {annotation} of the pod: "));

@@ -178,6 +178,77 @@ mod tests {
     }
 
     #[test]
+    fn a_file_has_what_the_objects_of_its_pod_say() {
+        let object =
+            |kind: &str, metadata: Value| json!({"apiVersion": "v1", "kind": kind, "metadata": metadata});
+        let namespace = |name: &str, annotations: Value| {
+            let metadata = json!({"name": name, "labels": {"tenant": name}, "annotations": annotations});
+            serde_json::from_value::<PartialObjectMeta<Namespace>>(object("Namespace", metadata)).unwrap()
+        };
+        let (ai, hpc) = (
+            namespace("ai", json!({"ipam.spidernet.io/default-ipv4-ippool": "[\"n\"]"})),
+            namespace("hpc", Value::Null),
+        );
+        let namespaces = BTreeMap::from([("ai".to_owned(), &ai), ("hpc".to_owned(), &hpc)]);
+        let pod = |uid: &str, namespace: &str, more: Value| {
+            let mut metadata =
+                json!({"uid": uid, "namespace": namespace, "name": "web-0", "labels": {"app": "train"}});
+            metadata.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
+            serde_json::from_value::<PartialObjectMeta<Pod>>(object("Pod", metadata)).unwrap()
+        };
+        let spec = json!({
+            "subnet": "10.0.0.0/24", "podAffinity": {"matchLabels": {"app": "train"}},
+            "namespaceAffinity": {"matchLabels": {"tenant": "ai"}},
+        });
+        let pool = json!({"apiVersion": "a/v1", "kind": "K", "metadata": {"name": "p"}, "spec": spec});
+        let pool = serde_json::from_value(pool).unwrap();
+        let pools = PoolFiles::of([&pool], [], &Default::default(), "n", &Default::default());
+        let owner = json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "s", "controller": true}]);
+        let routes = json!({"ipam.spidernet.io/routes": "[{\"dst\":\"10.1.0.0/16\",\"gw\":\"10.0.0.1\"}]"});
+        let hash = "0123456789abcdef0123456789abcdef";
+        let mirror = |created: &str| json!({"annotations": {STATIC_UID: hash}, "creationTimestamp": created});
+        let pods = [
+            pod("u-1", "ai", json!({"ownerReferences": owner, "annotations": routes})),
+            pod("u-2", "hpc", Value::Null),
+            pod("u-3", "unknown", Value::Null),
+            // The older of two that name a static pod is the one.
+            pod("u-4", "hpc", mirror("2026-01-02T00:00:00Z")),
+            pod("u-5", "ai", mirror("2026-01-01T00:00:00Z")),
+            pod(&hash.replace('0', "1"), "hpc", Value::Null),
+            pod("u-6", "ai", json!({"annotations": {STATIC_UID: hash.replace('0', "1")}})),
+        ];
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path().join("pods");
+        let mut directory = PodDirectory::create(path.clone()).unwrap();
+        // A file that cannot be replaced does not prevent the others.
+        fs::create_dir(path.join(".u-1.json.new")).unwrap();
+        let mut write = || directory.write(&pods, &namespaces, &pools, &PodReservations::default());
+        assert!(write().is_err());
+        fs::remove_dir(path.join(".u-1.json.new")).unwrap();
+        assert!(files(&path).contains_key("u-2.json") && !files(&path).contains_key("u-1.json"));
+        write().unwrap();
+        let found = files(&path);
+        assert_eq!(
+            (found.len(), found.contains_key("u-3.json")),
+            (7, false),
+            "its namespace is not known yet"
+        );
+        let one = &found["u-1.json"];
+        assert!(one.is_stable && one.routes.len() == 1 && one.pod == "ai/web-0");
+        assert_eq!((one.selected_by.pod_affinity.len(), one.selected_by.namespace_affinity.len()), (1, 1));
+        assert!(matches!(&one.lists, ipam::PodPoolLists::OfPod { pools, .. } if pools.ipv4 == ["n"]));
+        let two = &found["u-2.json"];
+        assert!(!two.is_stable && two.routes.is_empty() && two.lists == ipam::PodPoolLists::OfNetwork);
+        assert_eq!((two.selected_by.pod_affinity.len(), two.selected_by.namespace_affinity.len()), (1, 0));
+        assert_eq!(found[&format!("{hash}.json")], found["u-5.json"]);
+        assert_eq!(
+            found[&format!("{}.json", hash.replace('0', "1"))].pod,
+            "hpc/web-0",
+            "it has this UID itself"
+        );
+    }
+
+    #[test]
     fn the_directory_has_the_pods_of_the_node_only() {
         let temporary = tempfile::tempdir().unwrap();
         let path = temporary.path().join("pods");

@@ -156,7 +156,7 @@ impl Reservation<'_> {
 mod tests {
     use k8s_openapi::api::core::v1::Pod;
     use kube::core::PartialObjectMeta;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::node_object::NodeLabels;
@@ -214,5 +214,31 @@ mod tests {
         assert!(of("web", "u").0.is_empty() && of("web-1", "u").0.is_empty());
         assert_eq!((of("web-01", "u").1.len(), of("web-01", "v").1), (0, vec!["net1".to_owned()]));
         assert_eq!(all.addresses().len(), 5);
+        let mut both = object("db-0", "net1", "10.0.0.4").as_ref().clone();
+        both.spec.addresses.push(ReservedAddress { pool: "q".to_owned(), address: "10.0.0.1".to_owned() });
+        both.spec.addresses.push(ReservedAddress { pool: "p".to_owned(), address: "10.0.0.3".to_owned() });
+        let both = PodReservations::of_objects(vec![Arc::new(both), object("db-0", "net2", "10.0.0.1")]);
+        let found = both.of(&stable("db-0", "v"), &pools());
+        let of =
+            |name: &str| found.addresses[name].iter().map(|one| one.address.to_string()).collect::<Vec<_>>();
+        assert_eq!(
+            (of("net1"), of("net2")),
+            (vec!["10.0.0.4".to_owned(), "10.0.0.3".to_owned()], vec!["10.0.0.1".to_owned()])
+        );
+        assert_eq!(found.outdated, ["net1", "net2"]);
+        assert_eq!(both.addresses().len(), 3);
+        for out_of_use in [json!({"disable": true}), Value::Null] {
+            let spec = json!({"subnet": "10.0.0.0/24", "ips": ["10.0.0.1-10.0.0.4"], "disable": out_of_use["disable"]});
+            let metadata = json!({"name": "p", "deletionTimestamp": out_of_use.is_null().then_some("2026-01-01T00:00:00Z")});
+            let pool = json!({"apiVersion": "a/v1", "kind": "K", "metadata": metadata, "spec": spec});
+            let pools = PoolFiles::of(
+                [&serde_json::from_value(pool).unwrap()],
+                [],
+                &BTreeSet::new(),
+                "n",
+                &NodeLabels::new(),
+            );
+            assert!(both.of(&stable("db-0", "u"), &pools).addresses["net1"].is_empty(), "{out_of_use}");
+        }
     }
 }

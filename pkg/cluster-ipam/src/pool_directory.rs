@@ -271,11 +271,41 @@ mod tests {
     }
 
     #[test]
+    fn all_reservations_and_the_addresses_of_spiderpool_are_excluded() {
+        let ips = json!({"subnet": "10.0.0.0/24", "ips": ["10.0.0.1-10.0.0.9"]});
+        let mut spiderpools = object("one", ips.clone());
+        spiderpools.data["status"] = json!({"allocatedIPs": "{\"10.0.0.1\":{\"pod\":\"ai/web-0\"}}"});
+        let mut ending = object("ending", ips.clone());
+        ending.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        let mut off = object("off", ips);
+        off.data["spec"]["disable"] = json!(true);
+        let reserved = [
+            object("r", json!({"ips": ["10.0.0.2"]})),
+            object("s", json!({"ips": ["10.0.0.3", "10.0.0.9"]})),
+        ];
+        let bad = |name: &str| object(name, json!({"subnet": "10.1.0.0/24", "ips": ["10.2.0.1"]}));
+        let files = files(&[bad("bad"), spiderpools, ending, bad("worse"), off], &reserved);
+        let found: Vec<_> = files
+            .pools
+            .iter()
+            .map(|pool| (pool.pool.name.as_str(), pool.pool.ranges.len(), pool.is_in_use()))
+            .collect();
+        assert_eq!(found, [("one", 5, true), ("ending", 6, false), ("off", 6, false)]);
+        let names: Vec<_> = files.invalid.iter().map(|invalid| invalid.name.as_str()).collect();
+        assert!(names == ["bad", "worse"] && !files.is_blocked);
+        let directory = tempfile::tempdir().unwrap();
+        files.write(directory.path()).unwrap();
+        let read = Pools::read_dir(directory.path()).unwrap();
+        assert_eq!((read.len(), read.remarks().unusable().len()), (3, 2));
+        assert!(read.get("ending").unwrap().terminating && read.get("one").unwrap().ranges.len() == 5);
+    }
+
+    #[test]
     fn an_invalid_reservation_makes_all_pools_unusable() {
         let pools = [object("good", json!({"subnet": "10.0.0.0/24", "ips": ["10.0.0.1-10.0.0.9"]}))];
         let reserved = [object("r", json!({"ips": ["10.0.0.2-x"]}))];
         let files = files(&pools, &reserved);
-        assert!(files.pools.is_empty());
+        assert!(files.pools.is_empty() && files.is_blocked);
         let directory = tempfile::tempdir().unwrap();
         files.write(directory.path()).unwrap();
         assert!(matches!(Pools::read_dir(directory.path()), Err(ipam::PoolReadError::Reservation(_))));
@@ -290,8 +320,11 @@ mod tests {
             assert_eq!(files.pools[0].pool.affinity.node_names, names);
             assert!(!files.pools[0].pool.affinity.node);
         }
+        let wrong = json!({"matchExpressions": [{"key": "zone", "operator": "Near", "values": ["a"]}]});
+        let invalid = files(&[object("p", json!({"subnet": "10.0.0.0/24", "nodeAffinity": wrong}))], &[]);
+        assert_eq!(invalid.pools[0].pool.affinity.node_names, [NO_NODE], "it selects no node");
         for (listed, names) in [("gpu-07", &[][..]), ("gpu-08", &[NO_NODE])] {
-            let spec = json!({"subnet": "10.0.0.0/24", "nodeName": [listed], "nodeAffinity": {"matchLabels": {"zone": "b"}}});
+            let spec = json!({"subnet": "10.0.0.0/24", "nodeName": ["gpu-06", listed], "nodeAffinity": {"matchLabels": {"zone": "b"}}});
             assert_eq!(files(&[object("p", spec)], &[]).pools[0].pool.affinity.node_names, names, "{listed}");
         }
     }
@@ -305,6 +338,7 @@ mod tests {
         };
         for (ips, expected) in [
             ("10.0.0.1-10.0.0.250", 4),
+            ("10.0.0.1", 4),
             ("10.0.0.0-10.0.7.255", 8),
             ("10.0.0.0-10.0.15.254", 8),
             ("10.0.0.0-10.0.15.255", 16),

@@ -140,6 +140,32 @@ mod tests {
     }
 
     #[test]
+    fn a_few_of_many_addresses_outside_are_listed() {
+        let all = pools(&json!([
+            {"name": "p", "subnet": "10.0.0.0/24", "ips": ["10.0.0.0"]},
+            {"name": "six", "subnet": "fd00::/64", "ips": ["fd00::-fd00::ffff:ffff:ffff:ffff"]},
+        ]));
+        let every: Vec<_> = all.iter().collect();
+        let blocks =
+            [block("10.0.0.16-28", &["10.0.0.16-10.0.0.24"]), block("fd00-0-0-0-0-0-0-0-124", &["fd00::1"])];
+        let text = |blocks: &[ReportedBlock]| {
+            let status = of_pool(every[0], &every, blocks);
+            status["status"]["conditions"][1]["message"].as_str().unwrap().to_owned()
+        };
+        let nine = text(&blocks);
+        assert!(nine.contains("any more: 9:") && nine.ends_with("10.0.0.23 on gpu-07, …"), "{nine}");
+        let eight = text(&[block("10.0.0.16-28", &["10.0.0.16-10.0.0.23"])]);
+        assert!(eight.contains("any more: 8:") && eight.ends_with("10.0.0.23 on gpu-07"), "{eight}");
+        let six = of_pool(every[1], &every, &blocks);
+        assert_eq!(
+            (&six["status"]["totalIPCount"], &six["status"]["allocatedIPCount"]),
+            (&json!(i64::MAX), &json!(1))
+        );
+        let invalid = of_invalid("why");
+        assert_eq!(invalid["status"]["conditions"][0]["message"], "why");
+    }
+
+    #[test]
     fn adjacent_addresses_are_one_range() {
         let addresses = ["10.0.0.1", "10.0.0.2", "10.0.0.4", "255.255.255.255", "fd00::1", "fd00::2"];
         let addresses: Vec<IpAddr> = addresses.iter().map(|text| text.parse().unwrap()).collect();

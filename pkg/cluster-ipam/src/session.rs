@@ -1,7 +1,7 @@
 //! What the agent does for one object of the node: it keeps the files of the node up to date, leases blocks, and answers.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     net::IpAddr,
     path::PathBuf,
     sync::Arc,
@@ -9,13 +9,14 @@ use std::{
 };
 
 use block_leases::{ApiError, BlockLeases, BlockOwner};
-use ipam::{IpBlock, LocalStore};
+use ipam::LocalStore;
 use kube::api::DynamicObject;
 use kubeapi::ObjectStore;
 
 use crate::{
     KubeBlocks,
     block_availability::{self, BlockAvailability},
+    idle_times::IdleTimes,
     ip_block::IpBlockObject,
     leasing::PoolLeases,
     node_object::{NodeLabels, NodeObject},
@@ -75,8 +76,7 @@ pub(crate) struct Session {
     is_node_missing: bool,
     waiting: Vec<Waiting<BlockRequest>>,
     reports: UseReports,
-    /// Since when no address of a block is in use.
-    unused_since: BTreeMap<IpBlock, Instant>,
+    idle_times: IdleTimes,
     next_sync: Instant,
     next_renewal: Instant,
     /// When the next lease is tried, after one has failed, and why it failed.
@@ -114,7 +114,7 @@ impl Session {
             is_node_missing: false,
             waiting: Vec::new(),
             reports: UseReports::default(),
-            unused_since: BTreeMap::new(),
+            idle_times: IdleTimes::default(),
             next_sync: now,
             next_renewal: now,
             failure: None,
@@ -302,7 +302,7 @@ impl Session {
                     self.leases.lease(pool, count, urgent.contains(&name)).await
                 }
                 PlannedChange::Release(block) => {
-                    self.unused_since.remove(&block);
+                    self.idle_times.forget(block);
                     self.leases.release(block).await
                 }
             };
@@ -344,13 +344,10 @@ impl Session {
         let mut used = Vec::new();
         for block in self.leases.blocks() {
             let claimed = self.leases.store().claimed_in(block)?;
-            let since = *self.unused_since.entry(block).or_insert(now);
-            if !claimed.is_empty() {
-                self.unused_since.insert(block, now);
-            }
-            used.push(BlockUse { block, claimed, idle: now.saturating_duration_since(since) });
+            let idle = self.idle_times.update(block, !claimed.is_empty(), now);
+            used.push(BlockUse { block, claimed, idle });
         }
-        self.unused_since.retain(|block, _| used.iter().any(|used| used.block == *block));
+        self.idle_times.retain(|block| used.iter().any(|used| used.block == block));
         Ok(used)
     }
 
@@ -405,3 +402,6 @@ impl Session {
 fn delay_after(failures: u32) -> Duration {
     (RETRY_DELAY * 2_u32.pow(failures.saturating_sub(1).min(3))).mul_f64(0.5 + fastrand::f64() / 2.0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -104,7 +104,7 @@ pub(crate) enum Received {
 }
 
 impl<R> Waiting<R> {
-    fn new(request: R, answer: oneshot::Sender<AgentAnswer>) -> Self {
+    pub(crate) fn new(request: R, answer: oneshot::Sender<AgentAnswer>) -> Self {
         Self { request, since: Instant::now(), answer }
     }
 
@@ -227,4 +227,44 @@ async fn answer(stream: UnixStream, requests: mpsc::Sender<Received>) -> io::Res
     let mut text = serde_json::to_string(&reply)?;
     text.push('\n');
     timeout(IO_TIMEOUT, writer.write_all(text.as_bytes())).await?
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn requests_are_told_apart_by_their_keys() {
+        let of = |request: Value| serde_json::from_value::<AnyRequest>(request);
+        let reserved = json!([{"pool": "a", "address": "10.0.0.5"}]);
+        let reserve =
+            of(json!({"pod": "u", "interface": "net1", "reserve": reserved, "before": []})).unwrap();
+        assert!(
+            matches!(reserve, AnyRequest::Reserve(request) if request.reserve.len() == 1 && request.interface == "net1")
+        );
+        assert!(matches!(of(json!({"pod": "u"})).unwrap(), AnyRequest::Pod(request) if request.pod == "u"));
+        let block = of(json!({"pools": ["a", "b"], "address": "fd00::1"})).unwrap();
+        assert!(
+            matches!(block, AnyRequest::Block(request) if request.pools == ["a", "b"] && request.address.is_some())
+        );
+        let block = of(json!({"pools": ["a"]})).unwrap();
+        assert!(matches!(block, AnyRequest::Block(BlockRequest { address: None, .. })));
+        for wrong in [json!({}), json!({"pools": "a"}), json!({"pools": ["a"], "address": "x"})] {
+            assert!(of(wrong).is_err());
+        }
+    }
+
+    #[test]
+    fn an_answer_has_the_keys_that_plugins_read() {
+        for (answer, expected) in [
+            (AgentAnswer::default(), json!({})),
+            (AgentAnswer::of_pool("a"), json!({"pool": "a"})),
+            (AgentAnswer::refused("e".to_owned()), json!({"error": "e"})),
+            (AgentAnswer::unavailable("e".to_owned()), json!({"error": "e", "retry": true})),
+        ] {
+            assert_eq!(serde_json::to_value(answer).unwrap(), expected);
+        }
+    }
 }

@@ -74,9 +74,28 @@ mod tests {
             (4, 5, LONGEST - second, false),
             (1, 0, SHORTEST, true),
             (4, 4, 10 * LONGEST, false),
+            (8, 4, SHORTEST, true),
+            (8, 5, SHORTEST, false),
+            (0, 1, SHORTEST, true),
+            (0, 1, SHORTEST - second, false),
         ] {
             assert_eq!(is_due(before, after, age), expected, "{before} {after} {age:?}");
         }
+    }
+
+    #[test]
+    fn a_block_with_other_addresses_in_use_is_reported() {
+        let mut reports = UseReports::default();
+        let now = Instant::now();
+        let (before, mut after) = (used(2), used(3));
+        after.claimed.remove(0);
+        reports.reported(&before, now);
+        let other = BlockUse { block: "10.0.0.16-28".parse().unwrap(), ..used(1) };
+        let blocks = [after, other];
+        assert_eq!(reports.due(&blocks, now + SHORTEST).len(), 1, "the other one is new");
+        assert_eq!(reports.due(&blocks, now + LONGEST).len(), 2);
+        reports.retain(&blocks[..1]);
+        assert_eq!(reports.due(&blocks[..1], now + SHORTEST).len(), 0, "it was reported");
     }
 
     #[test]

@@ -88,29 +88,46 @@ impl Network {
 impl NetworkPlugin {
     fn of(config: Map<String, Value>, path: &str) -> Result<Self, InvalidNetwork> {
         let kind = required_text(&config, "type", &format!("{path}type"))?;
-        let ipam = match config.get("ipam") {
+        let ipam = match value(&config, "ipam") {
             // A plugin refuses an `ipam` that is not an object; the runtime does not read it.
-            Some(Value::Object(ipam)) => ipam.get("type").and_then(Value::as_str),
+            Some(Value::Object(ipam)) => value(ipam, "type").and_then(Value::as_str),
             _ => None,
         };
         let ipam = ipam.filter(|kind| !kind.is_empty()).map(str::to_owned);
         Ok(Self { kind, ipam, config })
     }
 
+    /// Returns the value of a top-level key.
+    pub fn value(&self, key: &str) -> Option<&Value> {
+        value(&self.config, key)
+    }
+
     /// Returns the text of a top-level key.
     pub fn text(&self, key: &str) -> Option<&str> {
-        self.config.get(key).and_then(Value::as_str).filter(|text| !text.is_empty())
+        self.value(key).and_then(Value::as_str).filter(|text| !text.is_empty())
+    }
+
+    /// Returns the value of a key of `ipam`.
+    pub fn ipam_value(&self, key: &str) -> Option<&Value> {
+        value(self.value("ipam")?.as_object()?, key)
     }
 
     /// Returns the text of a key of `ipam`.
     pub fn ipam_text(&self, key: &str) -> Option<&str> {
-        self.config.get("ipam")?.get(key)?.as_str()
+        self.ipam_value(key)?.as_str()
     }
 
     /// Returns whether a top-level key is `true`.
     pub fn is_set(&self, key: &str) -> bool {
-        self.config.get(key) == Some(&Value::Bool(true))
+        self.value(key) == Some(&Value::Bool(true))
     }
+}
+
+/// Returns the value that a plugin finds under a key: plugins of Go and of Silkrail match keys in any case.
+fn value<'a>(object: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
+    let in_any_case =
+        || object.iter().rev().find(|(other, _)| other.eq_ignore_ascii_case(key)).map(|(_, value)| value);
+    object.get(key).or_else(in_any_case)
 }
 
 fn object(text: &str) -> Result<Map<String, Value>, InvalidNetwork> {
@@ -172,9 +189,30 @@ mod tests {
 
     #[test]
     fn a_configuration_of_one_plugin_is_a_network() {
-        let network =
-            Network::from_file("a.conf", r#"{"name": "a", "type": "macvlan", "ipam": {}}"#).unwrap();
+        let network = Network::from_file(
+            "a.conf",
+            r#"{"name": "a", "type": "macvlan", "ipam": {}, "on": true, "off": false}"#,
+        )
+        .unwrap();
+        assert_eq!(["on", "off", "none"].map(|key| network.plugins[0].is_set(key)), [true, false, false]);
         assert_eq!((network.plugins.len(), network.plugins[0].ipam.as_deref()), (1, None));
+        assert_eq!(network.cni_version, "");
+        let plugin = |more: &str| {
+            let text = format!(r#"{{"name": "a", "type": "macvlan", {more}}}"#);
+            Network::from_file("a.json", &text).unwrap().plugins.remove(0)
+        };
+        for none in [r#""ipam": {"type": ""}"#, r#""ipam": 7"#, r#""ipam": {"type": 7}"#] {
+            assert_eq!(plugin(none).ipam, None, "{none}");
+        }
+        let both =
+            plugin(r#""master": "", "mode": "bridge", "ipam": {"type": "host-local", "dataDir": "/d"}"#);
+        assert_eq!((both.text("master"), both.text("mode"), both.text("ipam")), (None, Some("bridge"), None));
+        let other_case =
+            plugin(r#""MASTER": "a", "IPAM": {"Type": "dhcp", "STORE": "cluster"}, "LinkInContainer": true"#);
+        assert_eq!((other_case.text("master"), other_case.ipam.as_deref()), (Some("a"), Some("dhcp")));
+        assert_eq!(other_case.ipam_text("store"), Some("cluster"));
+        assert!(other_case.is_set("linkInContainer"));
+        assert_eq!((both.ipam_text("dataDir"), both.ipam_text("mode")), (Some("/d"), None));
     }
 
     #[test]
@@ -183,6 +221,10 @@ mod tests {
         assert_eq!((network.name.as_str(), network.plugins[0].text("name")), ("rail0", Some("rail0")));
         let list = r#"{"name": "other", "plugins": [{"type": "ipvlan"}]}"#;
         assert_eq!(Network::from_definition("rail0", list).unwrap().name, "other");
+        let list =
+            Network::from_definition("rail0", r#"{"plugins": [{"type": "a"}, {"type": "b"}]}"#).unwrap();
+        assert_eq!((list.plugins.len(), list.plugins[1].text("name")), (2, Some("rail0")));
+        assert!(Network::from_definition("rail0", r#"{"name": "", "type": "macvlan"}"#).is_err());
     }
 
     #[test]

@@ -108,6 +108,16 @@ mod tests {
             NetworkDirectories::default()
         );
         assert!(NetworkDirectories::of_containerd("[plugins").is_err());
+        let former = "[plugins.cri.cni]\nbin_dir = '/old/bin'\nconf_dir = '/old/net.d'\n";
+        for (newer, expected) in [
+            ("conf_dir = '/net.d'", directories("/net.d", &["/old/bin"])),
+            ("bin_dirs = ['/a', 'relative', '/b']\nbin_dir = '/c'", directories("/old/net.d", &["/a", "/b"])),
+            ("bin_dirs = []\nbin_dir = '/c'\nconf_dir = 'net.d'", directories("/old/net.d", &["/c"])),
+            ("bin_dir = ''", directories("/old/net.d", &["/old/bin"])),
+        ] {
+            let text = format!("{former}[plugins.'io.containerd.cri.v1.runtime'.cni]\n{newer}\n");
+            assert_eq!(NetworkDirectories::of_containerd(&text).unwrap(), expected, "{newer}");
+        }
     }
 
     #[test]
@@ -116,6 +126,10 @@ mod tests {
         let first = NetworkDirectories::of_crio(first).unwrap();
         assert_eq!(first, directories("/etc/cni/net.d/", &["/opt/cni/bin/", "/usr/libexec/cni"]));
         let later = NetworkDirectories::of_crio("[crio.network]\nnetwork_dir = '/other'\n").unwrap();
-        assert_eq!(first.overridden_by(later), directories("/other", &["/opt/cni/bin/", "/usr/libexec/cni"]));
+        let both = first.overridden_by(later);
+        assert_eq!(both, directories("/other", &["/opt/cni/bin/", "/usr/libexec/cni"]));
+        let last = NetworkDirectories::of_crio("[crio.network]\nplugin_dirs = ['/bin']\n").unwrap();
+        assert_eq!(both.overridden_by(last), directories("/other", &["/bin"]));
+        assert_eq!(NetworkDirectories::of_crio("[crio.image]\n").unwrap(), NetworkDirectories::default());
     }
 }

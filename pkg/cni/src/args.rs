@@ -101,6 +101,11 @@ mod tests {
         }
         assert_eq!(CniArgs::parse("A=B=C").unwrap_err().msg, "ARGS: invalid pair \"A=B=C\"");
         assert!(CniArgs::parse("IgnoreUnknown=maybe").is_err());
+        for no in ["0", "false", "False", ""] {
+            assert!(CniArgs::parse(&format!("IgnoreUnknown={no};FOO=1")).is_err(), "{no}");
+        }
+        assert!(CniArgs::parse("IP=10.0.0.5;").is_err() && CniArgs::parse("").is_ok());
+        assert_eq!(CniArgs::unread("A;B").as_str(), "A;B");
     }
 
     #[test]

@@ -126,12 +126,19 @@ mod tests {
     #[test]
     fn an_exact_key_wins_over_another_letter_case() {
         check(&json!({"MTU": 1, "mtu": 2}), |fields| assert_eq!(fields.integer("mtu").unwrap(), Some(2)));
+        check(&json!({"MTU": 1, "Mtu": 2}), |fields| {
+            assert_eq!(fields.integer("mtu").unwrap(), Some(2), "the last one");
+            assert!(fields.has("mTU") && !fields.has("mt"));
+        });
     }
 
     #[test]
     fn null_and_the_empty_string_are_absent() {
         check(&json!({"a": null, "b": ""}), |fields| {
+            assert!(fields.has("A"), "but it is present");
             assert_eq!(fields.flag("a").unwrap(), None);
+            assert_eq!((fields.texts("a").unwrap().len(), fields.list("a").unwrap().len()), (0, 0));
+            assert!(fields.object("a").unwrap().is_none());
             assert_eq!(fields.text("b").unwrap(), None);
         });
     }
@@ -142,6 +149,18 @@ mod tests {
             let error = fields.object("ipam").unwrap().unwrap().integer("mtu").unwrap_err();
             assert_eq!(error.msg, "ipam.mtu: expected an integer, found \"big\"");
             assert_eq!(error.code.0, 7);
+        });
+        check(&json!({"a": ["x", 1], "b": 1.5, "c": "true", "d": {}}), |fields| {
+            for refused in [
+                fields.texts("a").map(drop),
+                fields.integer("b").map(drop),
+                fields.flag("c").map(drop),
+                fields.list("d").map(drop),
+                fields.object("a").map(drop),
+                fields.text("d").map(drop),
+            ] {
+                assert_eq!(refused.unwrap_err().code.0, 7);
+            }
         });
     }
 }

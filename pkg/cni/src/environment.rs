@@ -109,7 +109,7 @@ fn netns(environment: &mut CallEnvironment, value: String) -> Result<(), Error> 
 
 fn ifname(environment: &mut CallEnvironment, value: String) -> Result<(), Error> {
     let name = value.parse().map_err(|why| match why {
-        InvalidLinkName::TooLong => {
+        InvalidLinkName::TooLong | InvalidLinkName::TooLongForAltname => {
             invalid("interface name is too long", "interface name should be less than 16 characters")
         }
         InvalidLinkName::Dots => invalid("interface name is . or ..", ""),
@@ -141,4 +141,58 @@ fn path(environment: &mut CallEnvironment, value: String) -> Result<(), Error> {
 
 fn invalid(msg: impl Into<String>, details: &str) -> Error {
     Error::new(ErrorCode::INVALID_ENVIRONMENT, msg).with_details(details)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_operation_requires_its_variables() {
+        for (command, required) in [
+            ("ADD", "CNI_CONTAINERID,CNI_NETNS,CNI_IFNAME,CNI_PATH"),
+            ("CHECK", "CNI_CONTAINERID,CNI_NETNS,CNI_IFNAME,CNI_PATH"),
+            ("DEL", "CNI_CONTAINERID,CNI_IFNAME,CNI_PATH"),
+            ("GC", "CNI_PATH"),
+            ("STATUS", "CNI_PATH"),
+            ("VERSION", ""),
+        ] {
+            let read = CallEnvironment::read(&|name| (name == "CNI_COMMAND").then(|| command.into()));
+            let missing = read.err().map_or(String::new(), |error| error.msg);
+            let expected = format!("required env variables [{required}] missing");
+            assert_eq!(missing, if required.is_empty() { String::new() } else { expected }, "{command}");
+        }
+    }
+
+    fn read(variables: &[(&str, &str)]) -> Result<CallEnvironment, Error> {
+        let value =
+            |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into());
+        CallEnvironment::read(&value)
+    }
+
+    #[test]
+    fn a_variable_that_the_operation_does_not_require_is_ignored_unless_it_has_a_use() {
+        let gc = read(&[
+            ("CNI_COMMAND", "GC"),
+            ("CNI_PATH", ":/a::/b:"),
+            ("CNI_CONTAINERID", "/"),
+            ("CNI_IFNAME", "/"),
+        ]);
+        let gc = gc.unwrap();
+        assert_eq!(gc.path, [PathBuf::from("/a"), PathBuf::from("/b")]);
+        assert!(gc.container_id.is_none() && gc.ifname.is_none());
+        let attachment =
+            [("CNI_COMMAND", "DEL"), ("CNI_PATH", "/a"), ("CNI_CONTAINERID", "c"), ("CNI_IFNAME", "net1")];
+        for (netns, expected) in [("/run/netns/pod", Some(PathBuf::from("/run/netns/pod"))), ("", None)] {
+            let del =
+                read(&[&attachment[..], &[("CNI_NETNS", netns), ("CNI_ARGS", "A=B")]].concat()).unwrap();
+            assert_eq!((del.netns, del.args.as_str()), (expected, "A=B"));
+        }
+        for (text, expected) in
+            [("1", true), ("true", true), ("TRUE", true), ("0", false), ("false", false), ("", false)]
+        {
+            let call = read(&[&attachment[..], &[("CNI_NETNS_OVERRIDE", text)]].concat()).unwrap();
+            assert_eq!(call.netns_override, expected, "{text}");
+        }
+    }
 }

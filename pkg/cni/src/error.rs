@@ -40,6 +40,8 @@ impl ErrorCode {
     pub const IN_USE: Self = Self(102);
     /// CHECK: the node is not as ADD left it.
     pub const CHANGED: Self = Self(103);
+    /// The policy of the node does not allow what the configuration takes of the node.
+    pub const NOT_ALLOWED: Self = Self(104);
     /// Any other failure.
     pub const INTERNAL: Self = Self(999);
 }

@@ -183,3 +183,43 @@ fn attachment(item: &Value) -> Option<Attachment> {
         ifname: text("ifname")?.parse().ok()?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operation_is_allowed_from_its_version_on() {
+        for (operation, before, first) in [
+            (Operation::Check, "0.3.9", "0.4.0"),
+            (Operation::Gc, "1.0.9", "1.1.0"),
+            (Operation::Status, "1.0.0", "1.1.0"),
+            (Operation::Gc, "", "1.10.0"),
+            (Operation::Check, "0.0.5", "10.0.0"),
+        ] {
+            let error = refuse_too_old(operation, before).unwrap_err();
+            assert_eq!(error.code, ErrorCode::INCOMPATIBLE_VERSION, "{operation:?} {before}");
+            refuse_too_old(operation, first).unwrap();
+        }
+        for operation in [Operation::Add, Operation::Del, Operation::Version] {
+            refuse_too_old(operation, "").unwrap();
+        }
+    }
+
+    #[test]
+    fn gc_keeps_what_either_list_has() {
+        let of = |conf: Value| {
+            let valid = valid_attachments(&ConfObject::new(conf.as_object().unwrap(), ""))?;
+            Ok::<_, Error>(valid.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        let item = |id: &str| json!({"containerID": id, "ifname": "net1"});
+        let both = json!({VALID[0]: [item("a"), item("b")], VALID[1]: [item("c")]});
+        assert_eq!(of(both).unwrap(), ["a@net1", "b@net1", "c@net1"]);
+        for key in VALID {
+            assert_eq!(of(json!({key: [item("a")]})).unwrap(), ["a@net1"]);
+            assert_eq!(of(json!({key: null})).unwrap(), [""; 0]);
+            assert!(of(json!({key: [item("a"), {"containerID": "b"}]})).is_err());
+        }
+        assert!(of(json!({})).unwrap_err().msg.contains("found none"));
+    }
+}

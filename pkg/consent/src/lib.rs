@@ -14,7 +14,7 @@ Changes:
     install, apply, mode set, vf create, vf delete    make the changes: the command line or a file describes them
     uninstall                                         asks on a terminal, where it needs --yes with --json or if its
                                                       output goes elsewhere; without a terminal makes the changes
-    gc, recover, tune apply, tune revert, ipam free, ipam release-node
+    gc, recover, vf renumber, tune apply, tune revert, ipam free, ipam release-node
                                                       show the changes and ask; without a terminal, or with --json,
                                                       they change nothing: scripts need --yes
   Exit status: 0 of a dry run, and if the answer is no; another one if the command itself would be refused or fail.";
@@ -127,6 +127,13 @@ mod tests {
         }
         for no in ["", "\n", "n\n", "no\n", "ye\n", "yy\n", "1\n"] {
             assert!(!answer(no.as_bytes()), "{no:?}");
+        }
+        for (text, last) in
+            [("n\n", "[y/N] nothing was done\n"), ("n", "[y/N] \nnothing was done\n"), ("y\n", "[y/N] ")]
+        {
+            let mut out = Vec::new();
+            ask(&mut text.as_bytes(), &mut out).unwrap();
+            assert!(String::from_utf8(out).unwrap().ends_with(last), "{text:?}");
         }
     }
 }

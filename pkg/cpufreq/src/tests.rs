@@ -64,9 +64,15 @@ fn values_saved_before_a_reboot_are_discarded() {
     fs::write(&governors.saved_file, saved).unwrap();
     fs::write(&boot, "the second\n").unwrap();
     fs::write(governors.file(0), "ondemand").unwrap();
+    assert_eq!(governors.configured(0).unwrap().as_deref(), Some("ondemand"));
+    governors.configure(1, "userspace").unwrap();
     assert_eq!(governors.restore_after_kill().unwrap(), None);
-    assert_eq!(now(&governors), ["ondemand", "schedutil", "performance"]);
+    assert_eq!(now(&governors), ["ondemand", "userspace", "performance"]);
     assert!(!governors.saved_file.exists());
+    // A former version did not save the ID of the boot.
+    fs::write(&governors.saved_file, r#"{"governors":{"0":"powersave"}}"#).unwrap();
+    assert_eq!(governors.restore_after_kill().unwrap(), Some(1));
+    assert_eq!(now(&governors)[0], "powersave");
 }
 
 #[test]
@@ -130,4 +136,29 @@ fn what_is_configured_during_a_test_is_in_effect_after_it() {
     assert_eq!(now(&governors), ["performance", "ondemand", "schedutil"]);
     assert_eq!(governors.configured(1).unwrap().as_deref(), Some("ondemand"));
     assert_eq!(governors.configured(3).unwrap(), None, "a CPU without cpufreq");
+}
+
+#[test]
+fn governors_are_not_restored_while_another_test_holds_them() {
+    let (_root, governors) = node();
+    let held = governors.hold().unwrap();
+    assert!(governors.restore_after_kill().is_err());
+    assert!(governors.hold().is_err());
+    assert_eq!(now(&governors), ["performance"; 3]);
+    held.restore().unwrap();
+    assert_eq!(now(&governors), BEFORE);
+}
+
+#[test]
+fn a_governor_that_the_kernel_refuses_does_not_stop_the_others_and_is_tried_again() {
+    let (_root, governors) = node();
+    // It can be read, and contains one word, but cannot be written.
+    fs::remove_file(governors.file(0)).unwrap();
+    std::os::unix::fs::symlink("/proc/sys/kernel/ostype", governors.file(0)).unwrap();
+    let held = governors.hold().unwrap();
+    assert!(matches!(&held.done, GovernorOutcome::Without(why) if why.contains("cpu0")), "{:?}", held.done);
+    assert_eq!(now(&governors), ["Linux", "performance", "performance"]);
+    assert!(held.restore().is_err());
+    assert_eq!(now(&governors), ["Linux", "schedutil", "performance"]);
+    assert!(governors.saved_file.exists(), "the next test tries it again");
 }

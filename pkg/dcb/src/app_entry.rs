@@ -113,6 +113,14 @@ mod tests {
             text(AppPriority { protocol: 64, ..DSCP_26 }),
             "application priority DSCP 64 to priority 3: the DSCP must be 0 to 63"
         );
+        let of = |selector, protocol| AppPriority { selector, protocol, priority: 7 };
+        for (selector, max) in
+            [(AppSelector::Dscp, 63), (AppSelector::Pcp, 15), (AppSelector::DatagramPort, u16::MAX)]
+        {
+            assert_eq!(of(selector, max).check(), Ok(()), "{selector:?}");
+            let refused = max.checked_add(1).map(|more| of(selector, more).check().is_err());
+            assert_ne!(refused, Some(false), "{selector:?}");
+        }
         let roce = AppPriority { selector: AppSelector::Ethertype, protocol: 0x8915, priority: 8 };
         assert_eq!(
             text(roce),

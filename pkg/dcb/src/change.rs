@@ -137,11 +137,7 @@ impl Handle {
         let table = nest(DCB_ATTR_IEEE_APP_TABLE, &[app.encode()]);
         let status = self.ieee(link, APP, command, table)?;
         match status {
-            Status::DriverCode(_)
-                if self.settings(link)?.apps.contains(&app) == (command == DCB_CMD_IEEE_SET) =>
-            {
-                Ok(())
-            }
+            Status::DriverCode(_) if is_in_effect(&self.settings(link)?.apps, app, command) => Ok(()),
             _ => confirm(link, APP, status),
         }
     }
@@ -167,6 +163,11 @@ impl Handle {
         let reply = self.exchange("change", link, what, request)?;
         Status::parse(&reply, command, attribute).map_err(|source| Error::malformed(link, source))
     }
+}
+
+/// Whether a list is as it is after an application priority was added or removed.
+fn is_in_effect(apps: &[AppPriority], app: AppPriority, command: u8) -> bool {
+    apps.contains(&app) == (command == DCB_CMD_IEEE_SET)
 }
 
 fn ieee_request(link: &LinkName, command: u8, change: DefaultNla) -> DcbMessage {
@@ -224,6 +225,18 @@ mod tests {
     }
 
     #[test]
+    fn the_list_shows_whether_an_application_priority_was_changed() {
+        let app = |priority| AppPriority { selector: AppSelector::Dscp, protocol: 26, priority };
+        let is = |apps: &[AppPriority]| {
+            [DCB_CMD_IEEE_SET, DCB_CMD_IEEE_DEL].map(|it| is_in_effect(apps, app(3), it))
+        };
+        assert_eq!(
+            [is(&[app(1), app(3)]), is(&[app(1)]), is(&[])],
+            [[true, false], [false, true], [false, true]]
+        );
+    }
+
+    #[test]
     fn the_status_of_a_change_says_what_to_do() {
         let text = |status| confirm(&link(), PFC, status).unwrap_err().to_string();
         assert!(confirm(&link(), PFC, Status::Done).is_ok());
@@ -236,6 +249,7 @@ mod tests {
             text(Status::Failed(Errno::EOPNOTSUPP)),
             "link eth0: PFC is not supported by its driver or by this kernel; use a PF whose driver has it"
         );
+        assert!(text(Status::Failed(Errno::EEXIST)).ends_with("; remove the entry first"));
         assert_eq!(
             text(Status::DriverCode(1)),
             "link eth0: its driver replied 1 to a change of PFC: expected 0; read the settings to see its effect"

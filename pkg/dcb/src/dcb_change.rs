@@ -159,6 +159,16 @@ mod tests {
         DcbChange::Pfc { from: from.to_vec(), to: to.to_vec() }
     }
 
+    /// Changes the class of priority 3.
+    fn ets(from: u8, to: u8) -> DcbChange {
+        let [from, to] = [from, to].map(|class| {
+            let mut ets = Ets::parse(&[0; 59]).unwrap();
+            ets.priority_class[3] = class;
+            Box::new(ets)
+        });
+        DcbChange::Ets { from, to }
+    }
+
     fn recorded(changes: &[DcbChange]) -> Vec<DcbChange> {
         let mut made = Vec::new();
         changes.iter().cloned().for_each(|change| change.record(&mut made));
@@ -174,7 +184,11 @@ mod tests {
         assert!(recorded(&[remove.clone(), add.clone()]).is_empty());
         let both = [remove.clone(), DcbChange::AddApp(app(26, 4))];
         assert_eq!(recorded(&both), both);
-        assert_eq!(recorded(&[add.clone(), add.clone()]), [add]);
+        assert_eq!(recorded(&[add.clone(), add.clone()]), std::slice::from_ref(&add));
+        // Those of other settings stay, with the state before the first change.
+        let others = [pfc(&[], &[3]), add.clone(), pfc(&[3], &[3, 4]), ets(0, 1), ets(1, 2)];
+        assert_eq!(recorded(&others), [add.clone(), pfc(&[], &[3, 4]), ets(0, 2)]);
+        assert_eq!(recorded(&[&others[..], &[ets(2, 0), add.inverse()]].concat()), [pfc(&[], &[3, 4])]);
     }
 
     #[test]
@@ -190,7 +204,12 @@ mod tests {
         assert!(add.is_in_place(&settings(&[], &[app(26, 3)])));
         assert!(!add.is_in_place(&settings(&[], &[app(26, 4)])));
         assert!(add.inverse().is_in_place(&settings(&[], &[])));
+        assert!(add.inverse().is_in_place(&settings(&[], &[app(26, 4)])));
+        assert!(!add.inverse().is_in_place(&settings(&[], &[app(26, 4), app(26, 3)])));
         assert!(!pfc(&[], &[3]).is_in_place(&DcbSettings::default()));
+        let DcbChange::Ets { to, .. } = ets(0, 1) else { panic!("traffic classes") };
+        let now = DcbSettings { ets: Some(*to), ..DcbSettings::default() };
+        assert!(ets(0, 1).is_in_place(&now) && !ets(0, 1).inverse().is_in_place(&now));
     }
 
     #[test]

@@ -256,6 +256,12 @@ mod tests {
         settings.apps = vec![dscp(48, 6), dscp(26, 3), dscp(0, 0)];
         assert!(lossless.changes(&settings).is_empty());
         assert!(wanted("{}").changes(&settings).is_empty());
+        settings.pfc.as_mut().unwrap().enabled = vec![3, 4];
+        assert!(wanted(r#"{"pfc": [4, 3, 4]}"#).changes(&settings).is_empty(), "in any order");
+        assert_eq!(
+            texts(&wanted(r#"{"pfc": []}"#), &settings),
+            ["change PFC from priority 3, 4 to no priority"]
+        );
     }
 
     #[test]
@@ -272,9 +278,29 @@ mod tests {
             ]
         );
         let roce_v1 = AppPriority { selector: AppSelector::Ethertype, protocol: 0x8915, priority: 3 };
-        settings.apps.push(roce_v1);
+        let port_26 = AppPriority { selector: AppSelector::Port, ..dscp(26, 3) };
+        settings.apps.extend([roce_v1, port_26]);
+        assert_eq!(texts(&to, &settings).len(), 3, "a port is no DSCP");
         let changes = wanted(r#"{"trust": "pcp"}"#).changes(&settings);
         assert_eq!(changes.len(), 3, "all DSCPs, and no EtherType: {changes:?}");
+    }
+
+    #[test]
+    fn a_change_is_wanted_as_long_as_its_setting_is() {
+        let (removed, added) = (DcbChange::RemoveApp(dscp(26, 3)), DcbChange::AddApp(dscp(26, 3)));
+        let of_dscp = |json: &str| [&removed, &added].map(|change| wanted(json).wants_setting_of(change));
+        // The trust of the VLAN tag is that no DSCP has a priority.
+        assert_eq!(of_dscp(r#"{"trust": "pcp"}"#), [true; 2]);
+        assert_eq!(of_dscp(r#"{"dscpPriorities": {"26": 4}}"#), [true; 2]);
+        for other in [r#"{"dscpPriorities": {"27": 3}}"#, r#"{"trust": "dscp"}"#, r#"{"pfc": [3]}"#] {
+            assert_eq!(of_dscp(other), [false; 2], "{other}");
+        }
+        let ets = Box::new(reset().ets.unwrap());
+        let pfc = DcbChange::Pfc { from: vec![3], to: Vec::new() };
+        let classes = DcbChange::Ets { from: ets.clone(), to: ets };
+        let of_both = |json: &str| [&pfc, &classes].map(|change| wanted(json).wants_setting_of(change));
+        assert_eq!(of_both(r#"{"pfc": []}"#), [true, false]);
+        assert_eq!(of_both(r#"{"trafficClasses": []}"#), [false, true]);
     }
 
     #[test]
@@ -297,6 +323,22 @@ mod tests {
     }
 
     #[test]
+    fn classes_that_are_no_longer_used_have_no_share() {
+        let mut settings = reset();
+        let former = settings.ets.as_mut().unwrap();
+        (former.algorithm, former.transmit_bandwidth) = ([TransmissionSelection::Ets; 8], [12; 8]);
+        let whole = wanted(
+            r#"{"pfc": [3], "dscpPriorities": {"26": 3},
+                "trafficClasses": [{"priorities": [0, 1, 2, 3, 4, 5, 6, 7], "bandwidth": 100}]}"#,
+        );
+        let changes = whole.changes(&settings);
+        let [DcbChange::AddApp(_), DcbChange::Ets { to, .. }, DcbChange::Pfc { .. }] = &changes[..] else {
+            panic!("the DSCPs, then the classes, then PFC: {changes:?}")
+        };
+        assert_eq!((to.check(8), to.transmit_bandwidth), (Ok(()), [100, 0, 0, 0, 0, 0, 0, 0]));
+    }
+
+    #[test]
     fn a_driver_without_a_setting_is_named() {
         let all = wanted(r#"{"pfc": [3], "trust": "pcp", "trafficClasses": []}"#);
         let none = DcbSettings::default();
@@ -304,6 +346,10 @@ mod tests {
         let order = DcbSettings { trust: Some(vec![AppSelector::Dscp]), ..reset() };
         assert_eq!(all.unsupported(&order), ["another trust order"]);
         assert!(all.unsupported(&reset()).is_empty());
+        let trusts = |first| DcbSettings { trust: Some(vec![first, AppSelector::Dscp]), ..reset() };
+        let dscp = wanted(r#"{"trust": "dscp", "dscpPriorities": {"26": 3}}"#);
+        assert_eq!(dscp.unsupported(&trusts(AppSelector::Pcp)), ["another trust order"]);
+        assert!(dscp.unsupported(&trusts(AppSelector::Dscp)).is_empty());
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use kubelet_api::deviceplugin::{ContainerAllocateResponse, DeviceSpec};
+use prost::Message;
 use serde_json::{Map, Value, json};
+use sysfs::UserSpaceNodes;
 
 use crate::{NodeDevice, ResourceName, ResourceSpec};
 
@@ -54,7 +56,7 @@ impl Allocation<'_> {
             information.insert(device.id.clone(), self.information(device, &nodes));
             nodes.iter().for_each(|node| add(&mut response.devices, node));
         }
-        if self.spec.needs_vhost_net {
+        if devices.iter().any(|device| self.spec.requires_vhost_net(device)) {
             for node in ["vhost-net", "net/tun"] {
                 add(&mut response.devices, &Path::new(NODES).join(node));
             }
@@ -70,10 +72,10 @@ impl Allocation<'_> {
 
     /// Returns the nodes of a device. Whether they exist is not tested: in a container, /dev is another one.
     pub(crate) fn nodes(&self, device: &NodeDevice) -> Result<Vec<PathBuf>, AllocationError> {
-        let in_dev = |name: String| Path::new(NODES).join(name);
-        let is_given = |name: &&String| name.starts_with("uverbs") || self.has_management;
+        let in_dev = |name: &str| Path::new(NODES).join(name);
+        let is_rdma = self.spec.requires_rdma(device);
+        let is_given = |name: &&String| is_rdma && (name.starts_with("uverbs") || self.has_management);
         let mut nodes: Vec<_> = device.char_devices.iter().filter(is_given).map(rdma_node).collect();
-        let is_rdma = self.spec.selectors.iter().any(|selector| selector.is_rdma);
         if nodes.is_empty() && is_rdma {
             let remedy = if device.rdma.is_empty() {
                 "its driver has not created an RDMA device"
@@ -84,10 +86,11 @@ impl Allocation<'_> {
             return Err(AllocationError::NoVerbs { resource, device: device.id.clone(), remedy });
         }
         if !nodes.is_empty() && self.has_connection_manager {
-            nodes.push(in_dev("infiniband/rdma_cm".into()));
+            nodes.push(in_dev("infiniband/rdma_cm"));
         }
-        if let Some(group) = device.vfio_group.as_ref() {
-            nodes.extend([in_dev("vfio/vfio".into()), in_dev(format!("vfio/{group}"))]);
+        if let Some(UserSpaceNodes { group, uio, .. }) = &device.user_space {
+            nodes.extend(group.iter().flat_map(|group| ["vfio/vfio", group]).map(in_dev));
+            nodes.extend(uio.as_deref().map(in_dev));
         }
         Ok(nodes)
     }
@@ -105,9 +108,23 @@ impl Allocation<'_> {
             rdma.insert("rdma_dev".into(), json!(device.rdma.join(",")));
             information["rdma"] = Value::Object(rdma);
         }
-        let extra = ["*", &device.id].map(|id| self.spec.additional_info.get(id).and_then(Value::as_object));
+        if let Some(UserSpaceNodes { group, uio, .. }) = &device.user_space {
+            let in_dev = |node: &String| Path::new(NODES).join(node);
+            if let Some(group) = group.as_ref().map(in_dev) {
+                information["vfio"] = json!({"mount": "/dev/vfio/vfio", "dev-mount": group});
+            }
+            if let Some(uio) = uio.as_ref().map(in_dev) {
+                information["uio"] = json!({"mount": uio});
+            }
+        }
+        if self.spec.requires_vhost_net(device) {
+            information["vhost"] = json!({"net-mount": "/dev/vhost-net", "tun-mount": "/dev/net/tun"});
+        }
+        // For a scalable function, the key is the address of its card (`NewAuxNetDevice` in pkg/auxnetdevice/auxNetDevice.go).
+        let ids = [Some("*".into()), device.card(), Some(device.id.clone())];
+        let of = |id: String| self.spec.additional_info.get(&id).and_then(Value::as_object);
         let extra: Map<_, _> =
-            extra.into_iter().flatten().flatten().map(|(k, v)| (k.clone(), v.clone())).collect();
+            ids.into_iter().flatten().filter_map(of).flatten().map(|(k, v)| (k.clone(), v.clone())).collect();
         if !extra.is_empty() {
             information["extra"] = Value::Object(extra);
         }
@@ -122,8 +139,9 @@ pub(crate) fn rdma_node(name: impl AsRef<str>) -> PathBuf {
 
 /// Returns the nodes of a device that no other device has, whether containers get them or not.
 pub(crate) fn own_nodes(device: &NodeDevice) -> Vec<PathBuf> {
-    let group = device.vfio_group.iter().map(|group| Path::new(NODES).join("vfio").join(group));
-    device.char_devices.iter().map(rdma_node).chain(group).collect()
+    let user_space = device.user_space.iter().flat_map(UserSpaceNodes::iter);
+    let user_space = user_space.map(|node| Path::new(NODES).join(node));
+    device.char_devices.iter().map(rdma_node).chain(user_space).collect()
 }
 
 /// Returns the names in environment variables: with the letters of the resource, and if it has a hyphen, which no shell can
@@ -132,6 +150,12 @@ fn variables(name: &ResourceName) -> Vec<String> {
     let exact = name.variable();
     let readable = exact.replace('-', "_");
     if exact == readable { vec![exact] } else { vec![exact, readable] }
+}
+
+/// Returns the nodes of an answer in the kubelet's checkpoint; none if it is malformed.
+pub(crate) fn answered_nodes(answer: &[u8]) -> impl Iterator<Item = PathBuf> + use<> {
+    let answer = ContainerAllocateResponse::decode(answer).unwrap_or_default();
+    answer.devices.into_iter().map(|device| device.host_path.into())
 }
 
 fn add(devices: &mut Vec<DeviceSpec>, node: &Path) {
@@ -205,9 +229,33 @@ mod tests {
         let information: Value = serde_json::from_str(&response.envs["PCIDEVICE_A_IO_VF_A_INFO"]).unwrap();
         let uverbs = "/dev/infiniband/uverbs3";
         let expected = json!({
-            "generic": {"deviceID": "0000:af:00.3"}, "rdma": {"uverbs": uverbs, "rdma_cm": "/dev/infiniband/rdma_cm", "rdma_dev": "mlx5_3"}, "extra": {"rail": "2", "x": "a"}
+            "generic": {"deviceID": "0000:af:00.3"}, "rdma": {"uverbs": uverbs, "rdma_cm": "/dev/infiniband/rdma_cm", "rdma_dev": "mlx5_3"}, "vhost": {"net-mount": "/dev/vhost-net", "tun-mount": "/dev/net/tun"}, "extra": {"rail": "2", "x": "a"}
         });
         assert_eq!(information["0000:af:00.3"], expected);
+    }
+
+    /// The keys are those of the information providers of sriov-network-device-plugin (pkg/infoprovider), except that the node of a
+    /// group without an IOMMU has its own name in the container, too.
+    #[test]
+    fn environment_variables_tell_the_nodes_of_user_space() {
+        let spec = spec("selectors: {needVhostNet: true}");
+        let nodes = |group: Option<&str>, uio: Option<&str>| {
+            let [group, uio] = [group, uio].map(|node| node.map(str::to_owned));
+            let user_space = Some(UserSpaceNodes { group, device: None, uio });
+            let response = answer(&spec, false, &[NodeDevice { user_space, ..device(0) }]).unwrap();
+            let information: Value =
+                serde_json::from_str(&response.envs["PCIDEVICE_A_IO_VF_A_INFO"]).unwrap();
+            information["0000:af:00.2"].clone()
+        };
+        let vhost = json!({"net-mount": "/dev/vhost-net", "tun-mount": "/dev/net/tun"});
+        let vfio = json!({"mount": "/dev/vfio/vfio", "dev-mount": "/dev/vfio/noiommu-17"});
+        let generic = json!({"deviceID": "0000:af:00.2"});
+        assert_eq!(
+            nodes(Some("vfio/noiommu-17"), None),
+            json!({"generic": generic, "vfio": vfio, "vhost": vhost})
+        );
+        let uio = json!({"mount": "/dev/uio0"});
+        assert_eq!(nodes(None, Some("uio0")), json!({"generic": generic, "uio": uio, "vhost": vhost}));
     }
 
     #[test]
@@ -226,7 +274,11 @@ mod tests {
         let spec = spec("selectors: {pfNames: [p0]}");
         let device = NodeDevice { rdma: Vec::new(), char_devices: Vec::new(), ..device(0) };
         assert_eq!(names(&answer(&spec, false, std::slice::from_ref(&device)).unwrap()), [""; 0]);
-        let vfio = NodeDevice { vfio_group: Some("17".into()), ..device };
-        assert_eq!(names(&answer(&spec, false, &[vfio]).unwrap()), ["vfio/vfio", "vfio/17"]);
+        let [group, uio] = ["vfio/noiommu-17", "uio0"].map(|node| Some(node.to_owned()));
+        let vfio = UserSpaceNodes { group, device: Some("vfio/devices/vfio3".into()), uio: None };
+        let uio = UserSpaceNodes { uio, ..UserSpaceNodes::default() };
+        let [vfio, uio] = [vfio, uio].map(|nodes| NodeDevice { user_space: Some(nodes), ..device.clone() });
+        assert_eq!(names(&answer(&spec, false, &[vfio]).unwrap()), ["vfio/vfio", "vfio/noiommu-17"]);
+        assert_eq!(names(&answer(&spec, false, &[uio]).unwrap()), ["uio0"]);
     }
 }

@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use identifiers::{LinkName, PciAddress, VfIndex};
-use sysfs::{Function, PciId, USER_SPACE_DRIVERS};
+use sysfs::{Function, PciId, UserSpaceNodes};
 
 use crate::{PciPath, Pkey};
 
@@ -19,6 +19,8 @@ pub struct NodeDevice {
     pub pci_id: Option<PciId>,
     /// The driver that it is bound to.
     pub driver: Option<String>,
+    /// The driver of the card of a scalable function; `None` for other devices.
+    pub card_driver: Option<String>,
     /// Its links in the node's namespace.
     pub links: Vec<LinkName>,
     /// The bond of its link, and the other members of it: a bond may have one RDMA device for all of them.
@@ -51,10 +53,12 @@ pub struct NodeDevice {
     pub port: Option<PortState>,
     /// Whether the node's default route uses one of its links.
     pub has_default_route: bool,
-    /// The IOMMU group, if it is bound to `vfio-pci` or a variant of it.
-    pub vfio_group: Option<String>,
+    /// The nodes of VFIO or UIO, if it is bound to a driver that passes it to a process, so that it has no link.
+    pub user_space: Option<UserSpaceNodes>,
     /// Why its files cannot be read any more: the other values are the former ones.
     pub unreadable: Option<String>,
+    /// The selector of its resource that has matched it, by its place.
+    pub selector: Option<usize>,
     /// Whether no selector of its resource matches any more.
     pub is_unselected: bool,
 }
@@ -92,9 +96,10 @@ impl NodeDevice {
         !self.rdma.is_empty() || !self.char_devices.is_empty()
     }
 
-    /// Whether it is bound to a driver that passes it to a process, so that it has no link.
-    pub(crate) fn has_user_space_driver(&self) -> bool {
-        self.driver.as_deref().is_some_and(|driver| USER_SPACE_DRIVERS.contains(&driver))
+    /// Returns the PCI address of the card of a scalable function.
+    pub(crate) fn card(&self) -> Option<String> {
+        let pf = self.auxiliary_type.as_ref().and(self.pf.as_ref())?;
+        Some(pf.pci.to_string())
     }
 
     /// Returns its PF; its own address and link if it is one.
@@ -145,6 +150,7 @@ pub(crate) mod fixture {
             function: Some(pci.parse().unwrap()),
             pci_id: Some(PciId { vendor: 0x15b3, device: 0x101e }),
             driver: Some("mlx5_core".into()),
+            card_driver: None,
             links: vec![format!("{pf}v{index}").parse().unwrap()],
             bond: Vec::new(),
             link_type: Some(LinkType::Ethernet),
@@ -164,8 +170,9 @@ pub(crate) mod fixture {
             pkey: None,
             port: None,
             has_default_route: false,
-            vfio_group: None,
+            user_space: None,
             unreadable: None,
+            selector: None,
             is_unselected: false,
         }
     }

@@ -70,10 +70,10 @@ fn content(device: &NodeDevice, spec: &ResourceSpec) -> Option<Value> {
     if let Some(pf) = &device.pf {
         attributes["pf-pci-address"] = pf.pci.to_string().into();
     }
-    if !device.rdma.is_empty() {
+    if spec.requires_rdma(device) && !device.rdma.is_empty() {
         attributes["rdma-device"] = device.rdma.join(",").into();
     }
-    if spec.needs_vhost_net {
+    if spec.requires_vhost_net(device) {
         attributes["vhost-net"] = "/dev/vhost-net".into();
     }
     Some(json!({"type": "pci", "version": "1.1.0", "pci": attributes}))
@@ -87,8 +87,7 @@ mod tests {
     use crate::{Config, device::fixture::vf};
 
     fn spec() -> ResourceSpec {
-        let text =
-            "resourceList: [{resourceName: vf, resourcePrefix: a.io, selectors: {needVhostNet: true}}]";
+        let text = "resourceList: [{resourceName: vf, resourcePrefix: a.io, selectors: {isRdma: true, needVhostNet: true}}]";
         Config::parse(text).unwrap().resources.remove(0)
     }
 

@@ -6,10 +6,11 @@ use std::{
     path::PathBuf,
 };
 
-use kubelet_plugin::KubeletCheckpoint;
+use kubelet_checkpoint::KubeletCheckpoint;
+use kubepods::PodUid;
 use podmap::Entry;
 
-use crate::{LinkType, NodeDevice};
+use crate::{LinkType, NodeDevice, allocation::answered_nodes};
 
 /// Who uses the devices of a node: containers by the pod map, and pods by the kubelet's checkpoint.
 #[derive(Debug, Clone, Default)]
@@ -20,6 +21,19 @@ pub struct DeviceUse {
     pod_names: BTreeMap<String, String>,
     /// `None` if it cannot be read: then nobody can tell whether a holder is another one.
     checkpoint: Option<KubeletCheckpoint>,
+    /// The pods of the checkpoint that have ended: the kubelet removes them from it only when it allocates devices again.
+    ended: BTreeSet<PodUid>,
+}
+
+/// A device that the kubelet has allocated to a pod as another resource: resources were renamed, or a device was moved to
+/// another one. The kubelet takes it for a free device of its present resource.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the kubelet has allocated it to {pod} as {resource}: it is free when that pod is deleted")]
+pub struct OtherAllocation {
+    /// The other resource.
+    pub resource: String,
+    /// The pod: its name by the pod map, or else its UID.
+    pub pod: String,
 }
 
 /// Who has a device that is not in the node's network namespace.
@@ -42,7 +56,10 @@ impl DeviceUse {
     /// Returns the use of devices by the entries of this boot, and by the kubelet's allocations.
     pub fn new(entries: &[Entry], boot_id: &str, checkpoint: Option<KubeletCheckpoint>) -> Self {
         let (mut holders, mut pod_names) = (BTreeMap::new(), BTreeMap::new());
-        for entry in entries.iter().filter(|entry| entry.boot_id == boot_id) {
+        let mut entries: Vec<_> = entries.iter().filter(|entry| entry.boot_id == boot_id).collect();
+        // The entry of a former pod remains if its DEL failed.
+        entries.sort_by(|one, two| one.created_at.cmp(&two.created_at));
+        for entry in entries {
             let holder = Holder::of(entry);
             if let Holder::Pod { name, uid: Some(uid) } = &holder {
                 pod_names.insert(uid.clone(), name.clone());
@@ -51,7 +68,26 @@ impl DeviceUse {
                 holders.insert(pci.to_string(), holder);
             }
         }
-        Self { holders, pod_names, checkpoint }
+        Self { holders, pod_names, checkpoint, ended: BTreeSet::new() }
+    }
+
+    /// Notes the pods that have ended.
+    #[must_use]
+    pub fn with_ended(self, ended: BTreeSet<PodUid>) -> Self {
+        Self { ended, ..self }
+    }
+
+    /// Returns the allocation of a device, to a pod that has not ended, as another resource than its own.
+    pub fn other_allocation(&self, resource: &str, id: &str) -> Option<OtherAllocation> {
+        let has_ended = |pod: &str| pod.parse().is_ok_and(|pod| self.ended.contains(&pod));
+        let mut allocations = self.checkpoint.as_ref()?.allocations_of(id);
+        let (resource, pod) = allocations.find(|(other, pod)| *other != resource && !has_ended(pod))?;
+        Some(OtherAllocation { resource: resource.to_owned(), pod: self.pod_name(pod) })
+    }
+
+    /// Returns the UIDs of the pods to which the kubelet has allocated a device, as any resource.
+    pub(crate) fn pods_with(&self, id: &str) -> impl Iterator<Item = &str> {
+        self.checkpoint.iter().flat_map(move |checkpoint| checkpoint.allocations_of(id)).map(|(_, pod)| pod)
     }
 
     /// Returns who has a device that the kubelet must not give to another pod; `None` if it is free, or if the pod that the
@@ -80,21 +116,23 @@ impl DeviceUse {
     /// Returns the device nodes that each container with a device was given, for all its devices, according to the kubelet.
     pub(crate) fn given_nodes(&self, resource: &str, id: &str) -> Vec<BTreeSet<PathBuf>> {
         let answers = self.checkpoint.iter().flat_map(|checkpoint| checkpoint.answers(resource, id));
-        let paths = answers.map(|answer| answer.devices.into_iter().map(|device| device.host_path.into()));
-        paths.map(Iterator::collect).collect()
+        answers.map(|answer| answered_nodes(&answer).collect()).collect()
     }
 
     /// Returns the pods to which the kubelet has allocated a device: their names by the pod map, or else their UIDs.
     pub fn allocated_to(&self, resource: &str, id: &str) -> Vec<String> {
         let uids = self.checkpoint.iter().flat_map(|checkpoint| checkpoint.pods(resource, id));
-        let name = |uid: &str| self.pod_names.get(uid).cloned().unwrap_or_else(|| format!("UID {uid}"));
-        uids.map(name).collect()
+        uids.map(|uid| self.pod_name(uid)).collect()
+    }
+
+    fn pod_name(&self, uid: &str) -> String {
+        self.pod_names.get(uid).cloned().unwrap_or_else(|| format!("UID {uid}"))
     }
 
     /// Returns who has a device; `None` if it is free.
     pub fn holder(&self, device: &NodeDevice) -> Option<Holder> {
         // A pod without a driver for the device may be done with it: then only the pod map tells.
-        let has_user_space_driver = device.has_user_space_driver();
+        let has_user_space_driver = device.user_space.is_some();
         let is_away = is_away(device) && !has_user_space_driver;
         if !is_away && !has_user_space_driver {
             return None;
@@ -137,8 +175,9 @@ mod tests {
     use std::fs;
 
     use identifiers::Attachment;
-    use kubelet_plugin::KubeletDirectory;
+    use kubelet_checkpoint::KubeletDirectory;
     use serde_json::json;
+    use sysfs::UserSpaceNodes;
 
     use super::*;
     use crate::device::fixture::vf;
@@ -182,6 +221,8 @@ mod tests {
         for (entries, allocated, expected) in [
             (&of_pod[..], &[("one", id.as_str())][..], None),
             (&of_pod, &[("two", &id)], Some("pod default/train")),
+            (&of_pod, &[("a-former", &id), ("one", &id), ("two", &id)], None),
+            (&of_pod, &[("one", "0000:af:00.9")], Some("pod default/train")),
             (&of_pod, &[], Some("pod default/train")),
             (&of_container, &[], Some("container train")),
             (&of_container, &[("two", &id)], None),
@@ -232,7 +273,7 @@ mod tests {
             (None, away)
         );
         let unbound = NodeDevice { driver: None, ..no_rdma.clone() };
-        let vfio = NodeDevice { driver: Some("vfio-pci".into()), ..no_rdma };
+        let vfio = NodeDevice { user_space: Some(UserSpaceNodes::default()), ..no_rdma };
         assert_eq!((other(&[], &[], &unbound), other(&[], &[], &vfio)), (None, None));
         let held = other(&[entry(&vfio.id, Some("one"), "boot")], &[], &vfio);
         assert_eq!(held.as_deref(), Some("pod default/train"));

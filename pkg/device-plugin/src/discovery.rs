@@ -42,7 +42,9 @@ impl DeviceReader<'_> {
         let number = self.sysfs.scalable_function_number(name)?.map(VfIndex);
         let device = self.function(&function, card, self.sysfs.links(&function)?, Some((card, number)))?;
         let port = self.port(card)?;
-        Ok(Some(NodeDevice { auxiliary_type: name.device_type().map(str::to_owned), port, ..device }))
+        let auxiliary_type = name.device_type().map(str::to_owned);
+        let card_driver = self.sysfs.driver(&card.into())?;
+        Ok(Some(NodeDevice { auxiliary_type, card_driver, port, ..device }))
     }
 
     /// Reads a software RDMA device.
@@ -54,6 +56,7 @@ impl DeviceReader<'_> {
             function: None,
             pci_id: None,
             driver: self.sysfs.rdma_driver(&rdma)?,
+            card_driver: None,
             bond: self.bond(&links)?,
             link_type: self.link_type(&links)?,
             has_default_route: self.has_default_route(&links)?,
@@ -70,8 +73,9 @@ impl DeviceReader<'_> {
             acpi_index: None,
             pkey: None,
             port: None,
-            vfio_group: None,
+            user_space: None,
             unreadable: None,
+            selector: None,
             is_unselected: false,
         })
     }
@@ -92,20 +96,18 @@ impl DeviceReader<'_> {
         let pf_link: Vec<_> = pf.iter().filter_map(|pf| pf.link.clone()).collect();
         let link_type =
             self.link_type(&links)?.map_or_else(|| self.link_type(&pf_link), |it| Ok(Some(it)))?;
-        let driver = sysfs.driver(function)?;
-        let is_vfio = driver.as_ref().is_some_and(|driver| driver.contains("vfio"));
-        let vfio_group = match function.pci().filter(|_| is_vfio) {
-            Some(pci) => sysfs.iommu_group(pci)?,
-            None => None,
-        };
-        let pkey = rdma.first().map(|device| sysfs.default_pkey(device, 1)).transpose()?.flatten();
+        // RoCE devices have a table of partitions too, with the default one only.
+        let infiniband = rdma.first().filter(|_| link_type == Some(LinkType::InfiniBand));
+        let pkey = infiniband.map(|device| sysfs.default_pkey(device, 1)).transpose()?.flatten();
         Ok(NodeDevice {
             id: function.to_string(),
             function: Some(function.clone()),
             pci_id: sysfs.pci_id(card)?,
-            driver,
-            vfio_group,
+            driver: sysfs.driver(function)?,
+            card_driver: None,
+            user_space: sysfs.user_space_nodes(function)?,
             unreadable: None,
+            selector: None,
             is_unselected: false,
             bond: self.bond(&links)?,
             link_type,
@@ -128,7 +130,10 @@ impl DeviceReader<'_> {
         })
     }
 
-    /// Returns the state of a PF's port: that of its RDMA device, or else that of its link. VFs share it.
+    /// Returns the state of a PF's port: that of its RDMA device, or else that of its bond or link. VFs share it.
+    ///
+    /// mlx5 has one RDMA device for the ports of a LAG (`mlx5_do_bond` in lag/lag.c), and VFs use those that are up. Its RDMA
+    /// devices report the state of the bond (`mlx5_query_port_roce` in main.c).
     fn port(&self, pf: PciAddress) -> Result<Option<PortState>, Error> {
         if let [device, ..] = &self.sysfs.rdma_devices(&pf.into())?[..]
             && let Some(state) = self.sysfs.rdma_port_state(device, 1)?
@@ -136,6 +141,11 @@ impl DeviceReader<'_> {
             return Ok(Some(PortState { name: device.clone(), is_up: state == RDMA_ACTIVE }));
         }
         let Some(link) = self.pf_link(pf)? else { return Ok(None) };
+        let master = self.sysfs.master(&link)?.and_then(|master| master.parse::<LinkName>().ok());
+        let link = match master {
+            Some(bond) if self.sysfs.is_bond(&bond)? => bond,
+            _ => link,
+        };
         let state = self.sysfs.operational_state(&link)?;
         let is_up = state.filter(|state| state != "unknown").map(|state| state == "up");
         Ok(is_up.map(|is_up| PortState { name: link.to_string(), is_up }))

@@ -50,5 +50,10 @@ mod tests {
             assert_eq!(rails(&[("p1", 4)]).rail(&device), None);
         }
         assert_eq!(rails(&[("0000:af:00.0", 5)]).rail(&vf("p0", 0)), Some(5));
+        let mut first = rails(&[("p0", 3)]);
+        first.add(Fabric { traffic_class: Some(106), ..rails(&[("p0", 9), ("p1", 4)]) });
+        assert_eq!(first, Fabric { traffic_class: Some(106), ..rails(&[("p0", 3), ("p1", 4)]) });
+        first.add(Fabric { traffic_class: Some(8), ..Fabric::default() });
+        assert_eq!(first.traffic_class, Some(106), "what is known is kept");
     }
 }

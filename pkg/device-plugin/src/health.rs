@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Holder, NodeDevice, NodeState, PortState, ResourceMode, ResourceSpec};
+use crate::{Holder, NodeDevice, NodeState, OtherAllocation, PortState, ResourceMode, ResourceSpec};
 
 /// Why a device cannot be given to a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub enum UnhealthyReason {
     },
     /// The kubelet would give it to a second user.
     InUse(Holder),
+    /// A pod has it as another resource.
+    OtherAllocation(OtherAllocation),
     /// Pods share it, and the RDMA devices of the node are in exclusive mode.
     ExclusiveMode,
 }
@@ -39,25 +41,29 @@ impl UnhealthyReason {
             Self::NoDriver => "no_driver",
             Self::NoRdma => "no_rdma",
             Self::PortDown { .. } => "port_down",
-            Self::InUse(_) => "in_use",
+            Self::InUse(_) | Self::OtherAllocation(_) => "in_use",
             Self::ExclusiveMode => "exclusive_mode",
         }
     }
 
     /// Whether the device must be well for a while before it is healthy again. Only what may flap is waited for.
     fn may_flap(&self) -> bool {
-        !matches!(self, Self::InUse(_))
+        !matches!(self, Self::InUse(_) | Self::OtherAllocation(_))
     }
 }
 
 /// Returns why a device cannot be given to a container of a resource; `None` if it can.
 pub fn reason(device: &NodeDevice, spec: &ResourceSpec, node: &NodeState) -> Option<UnhealthyReason> {
-    let requires_rdma = spec.selectors.iter().all(|selector| selector.is_rdma);
-    own_reason(device, requires_rdma).or_else(|| match spec.mode {
+    let own = own_reason(device, spec.requires_rdma(device));
+    let is_ignored =
+        |reason: &UnhealthyReason| spec.ignores_port && matches!(reason, UnhealthyReason::PortDown { .. });
+    own.filter(|reason| !is_ignored(reason)).or_else(|| match spec.mode {
         ResourceMode::Shared { .. } => node.is_rdma_exclusive.then_some(UnhealthyReason::ExclusiveMode),
         ResourceMode::Exclusive(_) => {
-            let holder = node.device_use.other_holder(&spec.name.to_string(), device);
-            holder.map(UnhealthyReason::InUse)
+            let resource = spec.name.to_string();
+            let allocation = node.device_use.other_allocation(&resource, &device.id);
+            let holder = || node.device_use.other_holder(&resource, device).map(UnhealthyReason::InUse);
+            allocation.map(UnhealthyReason::OtherAllocation).or_else(holder)
         }
     })
 }
@@ -74,7 +80,7 @@ fn own_reason(device: &NodeDevice, requires_rdma: bool) -> Option<UnhealthyReaso
         return Some(UnhealthyReason::NoRdma);
     }
     // In a pod it has no link and no RDMA device here, which selectors may need.
-    let is_in_pod = device.links.is_empty() && !device.has_user_space_driver();
+    let is_in_pod = device.links.is_empty() && device.user_space.is_none();
     let is_rdma_away = device.rdma.is_empty() && !device.char_devices.is_empty();
     if device.is_unselected && !is_in_pod && !is_rdma_away {
         return Some(UnhealthyReason::Unselected);
@@ -197,6 +203,7 @@ impl fmt::Display for UnhealthyReason {
             Self::InUse(holder) => {
                 write!(f, "{holder} has it, and the kubelet has not allocated it to that")
             }
+            Self::OtherAllocation(allocation) => allocation.fmt(f),
             Self::ExclusiveMode => f.write_str(
                 "pods cannot share it, because the RDMA devices of this node are in exclusive mode: \
                  silkrail mode set shared --persist",
@@ -207,8 +214,10 @@ impl fmt::Display for UnhealthyReason {
 
 #[cfg(test)]
 mod tests {
+    use sysfs::UserSpaceNodes;
+
     use super::*;
-    use crate::device::fixture::vf;
+    use crate::{Config, device::fixture::vf};
 
     const HOLD: Duration = Duration::from_secs(5);
 
@@ -284,10 +293,59 @@ mod tests {
     }
 
     #[test]
+    fn each_device_has_its_own_health() {
+        let (mut history, start) = (HealthHistory::new(HOLD), Instant::now());
+        let mut at = |milliseconds, reasons: [Option<UnhealthyReason>; 2]| {
+            let now = start + Duration::from_millis(milliseconds);
+            let changes = history.update(now, ["a", "b"].map(str::to_owned).into_iter().zip(reasons));
+            let unhealthy: Vec<_> = history.unhealthy().map(|(id, _)| id.to_owned()).collect();
+            (changes.len(), unhealthy.concat(), history.next_change().map(|at| at - start))
+        };
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        assert_eq!(at(0, [None, None]), (0, String::new(), None));
+        assert_eq!(at(1000, [down(), down()]), (2, "ab".into(), None));
+        assert_eq!(at(2000, [down(), None]), (0, "ab".into(), seconds(7)));
+        assert_eq!(at(3000, [None, None]), (0, "ab".into(), seconds(7)), "the first of them");
+        assert_eq!(at(7000, [None, None]), (1, "a".into(), seconds(8)));
+        assert_eq!(at(8000, [None, None]), (1, String::new(), None));
+        // The next failure begins a time of its own.
+        assert_eq!(at(9000, [down(), None]), (1, "a".into(), None));
+        assert_eq!(at(10_000, [None, None]), (0, "a".into(), seconds(15)));
+    }
+
+    #[test]
     fn another_reason_is_a_change() {
         let mut line = Timeline::new();
         line.at(0, down());
         assert_eq!(line.at(1, Some(UnhealthyReason::NoRdma)), (false, 1));
+    }
+
+    #[test]
+    fn what_a_resource_requires_of_its_devices() {
+        let resource = |text: &str| Config::parse(text).unwrap().resources.remove(0);
+        let exclusive = |selectors: &str| {
+            resource(&format!("resourceList: [{{resourceName: vf, selectors: {selectors}}}]"))
+        };
+        let shared = resource("configList: [{resourceName: hca, rdmaHcaMax: 1, devices: [p0]}]");
+        let without = NodeDevice { rdma: Vec::new(), char_devices: Vec::new(), ..vf("p0", 0) };
+        let down = NodeDevice { port: Some(PortState { name: "p0".into(), is_up: false }), ..vf("p0", 0) };
+        let (free, mode) =
+            (NodeState::default(), NodeState { is_rdma_exclusive: true, ..NodeState::default() });
+        for (device, spec, node, expected) in [
+            (&without, &exclusive("[{isRdma: true}, {isRdma: true}]"), &free, Some("no_rdma")),
+            (&without, &exclusive("[{isRdma: true}, {isRdma: false}]"), &free, None),
+            (&without, &exclusive("[{isRdma: false}, {isRdma: true}]"), &free, None),
+            (&without, &shared, &free, Some("no_rdma")),
+            (&vf("p0", 0), &shared, &free, None),
+            (&vf("p0", 0), &shared, &mode, Some("exclusive_mode")),
+            (&vf("p0", 0), &exclusive("[{}]"), &mode, None),
+            (&down, &exclusive("[{}]"), &free, Some("port_down")),
+            (&down, &exclusive("[{}], health: {port: ignore}"), &free, None),
+            // What is wrong with the device itself comes first.
+            (&without, &shared, &mode, Some("no_rdma")),
+        ] {
+            assert_eq!(reason(device, spec, node).map(|it| it.label()), expected, "{spec:?} {node:?}");
+        }
     }
 
     #[test]
@@ -308,12 +366,15 @@ mod tests {
         assert_eq!(own_reason(&port, false), down());
         assert_eq!(down().unwrap().to_string(), "the port of p0 is down");
         let unselected = NodeDevice { is_unselected: true, ..healthy.clone() };
-        let vfio = NodeDevice { driver: Some("vfio-pci".into()), links: Vec::new(), ..unselected.clone() };
+        let user_space = Some(UserSpaceNodes::default());
+        let vfio = NodeDevice { user_space, links: Vec::new(), ..unselected.clone() };
         let of_pod = NodeDevice { links: Vec::new(), ..unselected.clone() };
+        let rdma_of_pod = NodeDevice { rdma: Vec::new(), ..unselected.clone() };
         for (device, expected) in [
             (unselected, Some(UnhealthyReason::Unselected)),
             (vfio, Some(UnhealthyReason::Unselected)),
             (of_pod, None),
+            (rdma_of_pod, None),
         ] {
             assert_eq!(own_reason(&device, false), expected, "{device:?}");
         }

@@ -30,10 +30,10 @@ mod selector;
 mod vf_selection;
 
 pub use allocation::{Allocation, AllocationError};
-pub use config::{Config, ExclusiveType, Finding, InvalidConfig, ResourceMode, ResourceSpec};
+pub use config::{Config, ExclusiveType, Finding, InvalidConfig, ReadOptions, ResourceMode, ResourceSpec};
 pub use device::{LinkType, NodeDevice, PhysicalFunction, PortState};
 pub use device_info::DeviceInfoDirectory;
-pub use device_use::{DeviceUse, Holder};
+pub use device_use::{DeviceUse, Holder, OtherAllocation};
 pub use fabric::Fabric;
 pub use node_devices::NodeDevices;
 pub use node_reader::{NodeReadError, NodeReader, NodeReading};

@@ -1,17 +1,19 @@
 //! Reads the devices of the node, and who uses them.
 
-use std::{collections::BTreeSet, io};
+use std::{collections::BTreeSet, io, path::PathBuf};
 
-use kubelet_plugin::{KubeletCheckpoint, KubeletDirectory};
+use kubelet_checkpoint::{KubeletCheckpoint, KubeletDirectory};
 use podmap::PodMap;
 use rdma::NetnsMode;
 use sysfs::Sysfs;
 
-use crate::{DeviceUse, Fabric, NodeDevices, NodeState};
+use crate::{DeviceUse, Fabric, NodeDevice, NodeDevices, NodeState};
 
 /// Where the devices of a node and their use are read.
 #[derive(Debug, Clone)]
 pub struct NodeReader {
+    /// The root directory of the node.
+    pub root: PathBuf,
     /// The devices.
     pub sysfs: Sysfs,
     /// Which container has which device.
@@ -51,6 +53,15 @@ pub enum NodeReadError {
 }
 
 impl NodeReader {
+    /// Reads one device by its ID; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// [`sysfs::Error`] if its files cannot be read.
+    pub fn find(&self, id: &str) -> Result<Option<NodeDevice>, sysfs::Error> {
+        let device = NodeDevices::find(&self.sysfs, id)?;
+        Ok(device.map(|device| NodeDevice { rail: self.fabric.rail(&device), ..device }))
+    }
+
     /// Reads the devices and their use. Without the kubelet's checkpoint, nobody is taken for a wrong holder.
     ///
     /// # Errors
@@ -73,9 +84,13 @@ impl NodeReader {
                 None
             }
         };
+        let device_use = DeviceUse::new(&entries, bootid::current()?, checkpoint);
+        let pods = devices.devices.iter().flat_map(|device| device_use.pods_with(&device.id));
+        let ended = kubepods::ended(&self.root, pods.filter_map(|uid| uid.parse().ok()).collect());
         let state = NodeState {
             gpus: devices.gpus.clone(),
-            device_use: DeviceUse::new(&entries, bootid::current()?, checkpoint),
+            // Without an answer, each may still use its devices.
+            device_use: device_use.with_ended(ended.unwrap_or_default()),
             exclusive_devices: BTreeSet::new(),
             is_rdma_exclusive: is_rdma_exclusive(),
         };

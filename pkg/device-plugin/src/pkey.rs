@@ -2,7 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
-/// A partition key, without the bit of full membership.
+/// A partition key. That of a full member is not that of a limited one, as in sriov-network-device-plugin (`pKeySelector.Filter` in
+/// pkg/resources/pKeySelector.go).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pkey(u16);
 
@@ -19,8 +20,11 @@ impl FromStr for Pkey {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let digits = text.strip_prefix("0x").or(text.strip_prefix("0X")).unwrap_or(text);
-        let number = u16::from_str_radix(digits, 16).ok().map(|number| number & !FULL_MEMBER);
-        number.filter(|number| *number != 0).map(Self).ok_or_else(|| InvalidPkey(text.to_owned()))
+        let number = u16::from_str_radix(digits, 16).ok();
+        number
+            .filter(|number| number & !FULL_MEMBER != 0)
+            .map(Self)
+            .ok_or_else(|| InvalidPkey(text.to_owned()))
     }
 }
 
@@ -35,9 +39,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn full_and_limited_members_have_the_same_partition() {
-        let key: Pkey = "0xffff".parse().unwrap();
-        assert_eq!((key, key.to_string().as_str()), ("0x7fff".parse().unwrap(), "0x7fff"));
+    fn the_keys_of_full_and_limited_members_differ() {
+        let key: Pkey = "0xFFFF".parse().unwrap();
+        assert_eq!(key.to_string(), "0xffff");
+        assert_ne!(key, "0x7fff".parse().unwrap());
+        assert_eq!("0x1".parse::<Pkey>(), "0x0001".parse());
         for text in ["", "0x0", "0x8000", "10000", "x"] {
             assert_eq!(text.parse::<Pkey>(), Err(InvalidPkey(text.to_owned())));
         }

@@ -15,7 +15,7 @@ use pod_rdma::{PodDirectory, PodRdma, PodRdmaDevice, PodReader, WriteError};
 use tracing::{info, warn};
 
 use crate::{
-    NodeDevices, NodeReader, ResourceSpec,
+    NodeReader, ResourceSpec,
     pod_use::{PodUse, PodUseError},
 };
 
@@ -53,13 +53,13 @@ enum PodFilesError<'a> {
 
 impl PodFiles {
     /// Creates the directory for the files; `None` with a warning if they cannot be written.
-    pub fn create(node: NodeReader, root: PathBuf, base: PathBuf) -> Option<Self> {
+    pub fn create(node: NodeReader, base: PathBuf) -> Option<Self> {
         if let Err(error) = create_writable(&base) {
             let base = base.display();
             warn!("{base}: {error}: containers do not get rdma.json and nccl.conf; mount it writable");
             return None;
         }
-        let pods = PodReader { root, sysfs: node.sysfs.clone() };
+        let pods = PodReader { root: node.root.clone(), sysfs: node.sysfs.clone() };
         Some(Self { node, pods, base })
     }
 
@@ -141,12 +141,11 @@ impl PodFiles {
     }
 
     fn rail(&self, device: &PodRdmaDevice) -> Result<Option<u32>, sysfs::Error> {
-        let fabric = &self.node.fabric;
-        if fabric.rails.is_empty() {
+        if self.node.fabric.rails.is_empty() {
             return Ok(None);
         }
         let id = device.function.as_ref().map_or_else(|| device.name.clone(), ToString::to_string);
-        Ok(NodeDevices::find(&self.node.sysfs, &id)?.and_then(|found| fabric.rail(&found)))
+        Ok(self.node.find(&id)?.and_then(|found| found.rail))
     }
 
     /// Returns the directory of each device, in the order of the IDs. An ID of the kubelet that is no file name has none.
@@ -169,7 +168,7 @@ fn create_writable(base: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use identifiers::Attachment;
-    use kubelet_plugin::KubeletDirectory;
+    use kubelet_checkpoint::KubeletDirectory;
     use podmap::{AttachMode, Entry, PodMap, PodRef};
     use serde_json::{Value, json};
     use sysfs::Sysfs;
@@ -201,12 +200,13 @@ mod tests {
             }
             fs::create_dir(at("kubelet")).unwrap();
             let node = NodeReader {
+                root: root.path().into(),
                 sysfs: Sysfs::at(at("sys")),
                 pod_map: PodMap::below(&at("state")),
                 kubelet: KubeletDirectory(at("kubelet")),
                 fabric: Fabric::default(),
             };
-            let files = PodFiles::create(node, root.path().into(), at("files")).unwrap();
+            let files = PodFiles::create(node, at("files")).unwrap();
             let text = "configList: [{resourceName: hca, rdmaHcaMax: 3, ncclConf: true, selectors: {ifNames: [p0]}}]";
             let spec = Config::parse(text).unwrap().resources.remove(0);
             Self { root, files, spec }
@@ -290,6 +290,34 @@ mod tests {
         );
         let nccl = fs::read_to_string(Path::new(&directory).join("nccl.conf")).unwrap();
         assert!(nccl.contains("\nNCCL_IB_TC=106\n"), "{nccl}");
+        fs::write(sys.join("class/infiniband/mlx5_0/ports/1/link_layer"), "InfiniBand\n").unwrap();
+        let told = node.told(Path::new(&directory)).unwrap();
+        assert_eq!(told["devices"][0]["trafficClass"], Value::Null, "InfiniBand has service levels");
+    }
+
+    /// The kubelet mounts the first directory of the devices that it passes, in any order.
+    #[test]
+    fn every_device_of_a_container_has_the_files() {
+        let node = SharedNode::new();
+        node.pod("one", "10.0.0.1", "2026-01-01T00:00:00Z");
+        node.allocated(&["one"]);
+        let ids: [String; 2] = ["0".into(), "1".into()];
+        let mount = |ids: &[String]| {
+            let mut answer = ContainerAllocateResponse::default();
+            node.files.add_to(&mut answer, &node.spec, ids);
+            PathBuf::from(answer.mounts.remove(0).host_path)
+        };
+        let directories = ids.each_ref().map(|id| mount(std::slice::from_ref(id)));
+        let have_files = || directories.each_ref().map(|directory| directory.join("rdma.json").exists());
+        let write = || node.files.write(&node.spec, &ids, PodUse::read(&node.files.node).as_ref());
+        write();
+        assert_eq!(have_files(), [true, true]);
+        assert_eq!(mount(&ids), directories[0]);
+        assert_eq!(have_files(), [false, false], "those of the former pod");
+        write();
+        node.allocated(&[]);
+        write();
+        assert_eq!(have_files(), [false, false], "the pod is not known any more");
     }
 
     #[test]

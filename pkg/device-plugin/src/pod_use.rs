@@ -3,10 +3,12 @@
 
 use std::{collections::BTreeSet, fmt, io, path::PathBuf};
 
-use kubelet_plugin::{CheckpointError, KubeletCheckpoint};
+use kubelet_checkpoint::{CheckpointError, KubeletCheckpoint};
 use podmap::{AttachMode, Entry};
 
-use crate::{NodeReader, ResourceMode, ResourceSpec};
+use crate::{
+    DeviceUse, Holder, NodeDevice, NodeReader, ResourceMode, ResourceSpec, allocation::answered_nodes,
+};
 
 /// Which pods have which devices.
 #[derive(Debug)]
@@ -74,8 +76,15 @@ impl PodUse {
     ) -> BTreeSet<PathBuf> {
         let resource = spec.name.to_string();
         let answers = self.checkpoint.answers_to_container(pod, &resource, &ids.iter().cloned().collect());
-        let nodes = answers.into_iter().flat_map(|answer| answer.devices);
-        nodes.map(|node| node.host_path.into()).collect()
+        answers.iter().flat_map(|answer| answered_nodes(answer)).collect()
+    }
+
+    /// Returns who has a device that the kubelet has allocated to another pod.
+    pub(crate) fn other_holder(&self, spec: &ResourceSpec, device: &NodeDevice) -> Option<Holder> {
+        let boot_id = &self.entries.first()?.boot_id;
+        let device_use = DeviceUse::new(&self.entries, boot_id, Some(self.checkpoint.clone()));
+        let is_allocated = device_use.is_allocated(&spec.name.to_string(), &device.id);
+        is_allocated.then(|| device_use.other_holder(&spec.name.to_string(), device)).flatten()
     }
 
     /// Returns an interface, of the pod with these devices, whose device is offered to the kubelet and not allocated to that pod:
@@ -124,5 +133,52 @@ impl fmt::Display for WrongDevice {
              which was not allocated to it: remove deviceID from the configuration of the network, set its annotation \
              k8s.v1.cni.cncf.io/resourceName, and delete the pod"
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use identifiers::Attachment;
+    use kubelet_checkpoint::KubeletDirectory;
+    use podmap::PodRef;
+    use serde_json::json;
+
+    use super::*;
+    use crate::Config;
+
+    fn entry(pod: &str, device: &str, created_at: &str) -> Entry {
+        let attachment = Attachment { container_id: pod.parse().unwrap(), ifname: "net1".parse().unwrap() };
+        let mut entry = Entry::new("sriov", attachment);
+        entry.created_at = created_at.into();
+        entry.pod = Some(PodRef { namespace: "default".into(), name: pod.into(), uid: Some(pod.into()) });
+        entry.rdma.pci = device.parse().ok();
+        entry
+    }
+
+    #[test]
+    fn the_pod_of_a_device_is_the_newest_whose_network_has_it() {
+        let (device, other) = ("0000:af:00.2", "0000:af:00.3");
+        let dir = tempfile::tempdir().unwrap();
+        let kubelet = KubeletDirectory(dir.path().to_owned());
+        let allocation = |pod: &str| json!({"PodUID": pod, "ResourceName": "a.io/vf", "DeviceIDs": [device]});
+        let pods: Vec<_> = ["former", "late", "present"].map(allocation).into();
+        fs::write(kubelet.checkpoint(), json!({"Data": {"PodDeviceEntries": pods}}).to_string()).unwrap();
+        let checkpoint = KubeletCheckpoint::read(&kubelet).unwrap();
+        let text = "resourceList: [{resourceName: vf, resourcePrefix: a.io, selectors: {isRdma: true}}]";
+        let spec = Config::parse(text).unwrap().resources.remove(0);
+        let pod = |entries: Vec<Entry>| {
+            let pods = PodUse { entries, checkpoint: checkpoint.clone() };
+            pods.pod_with(&spec, &[device.to_owned()]).unwrap()
+        };
+        let former = || entry("former", device, "2026-01-01T00:00:00Z");
+        let present = || entry("present", device, "2026-01-01T00:00:01Z");
+        let elsewhere = entry("late", other, "2026-01-01T00:00:02Z");
+        let unallocated = entry("stranger", device, "2026-01-01T00:00:03Z");
+        assert_eq!(pod(vec![present(), former(), elsewhere, unallocated]), "present");
+        // The entry of a scalable function has no address.
+        assert_eq!(pod(vec![present(), entry("late", "", "2026-01-01T00:00:02Z")]), "late");
+        assert_eq!(pod(Vec::new()), "former", "without a network of Silkrail");
     }
 }

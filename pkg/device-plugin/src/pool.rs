@@ -1,8 +1,10 @@
 //! A resource with its devices, as the kubelet uses it.
 
+mod device_nodes;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -11,10 +13,11 @@ use std::{
 use kubelet_api::deviceplugin::ContainerAllocateResponse;
 use kubelet_plugin::{Device, DeviceList, Resource, ResourceError};
 use tokio::sync::watch;
+use tracing::warn;
 
 use crate::{
-    Allocation, DeviceInfoDirectory, Holder, NodeDevice, NodeDevices, NodeReader, NodeState, PodFiles,
-    ResourceMode, ResourceSpec, allocation,
+    Allocation, DeviceInfoDirectory, Holder, NodeDevice, NodeReader, NodeState, PodFiles, ResourceMode,
+    ResourceSpec,
     health::{self, HealthChange, HealthHistory},
     pod_use::PodUse,
     preferred::{self, Candidate, PfPolicy},
@@ -146,7 +149,8 @@ impl ResourcePool {
     }
 
     /// Reads the devices that a container gets, once all have returned from their former pods. The kubelet may allocate a
-    /// device as soon as the containers of its pod have ended; its DEL comes later.
+    /// device as soon as the containers of its pod have ended; its DEL comes later. One that does not return is not refused: the
+    /// kubelet would reject the pod for ever, while it tries networks and containers again, which fail without the device.
     fn returned_devices(&self, ids: &[String]) -> Result<Vec<NodeDevice>, ResourceError> {
         let deadline = Instant::now() + RETURN_TIMEOUT;
         loop {
@@ -154,11 +158,23 @@ impl ResourcePool {
             let holder = |device: &NodeDevice| Some((device.id.clone(), self.present_holder(device)?));
             let Some((id, holder)) = devices.iter().find_map(holder) else { return Ok(devices) };
             if Instant::now() >= deadline {
-                let (name, waited) = (&self.spec.name, RETURN_TIMEOUT.as_secs());
-                return Err(ResourceError(format!("{name}: {holder} still has {id} after {waited} s")));
+                let (resource, waited) = (&self.spec.name, RETURN_TIMEOUT.as_secs());
+                warn!(%resource, device = id, "{holder} still has it after {waited} s; its next pod waits for it");
+                return Ok(devices);
             }
             thread::sleep(RETURN_INTERVAL);
         }
+    }
+
+    /// Checks that no pod has one of the devices as another resource.
+    fn check_allocations(&self, ids: &[String]) -> Result<(), ResourceError> {
+        let (state, resource) = (self.state(), self.spec.name.to_string());
+        for id in ids.iter().filter(|_| self.is_exclusive()) {
+            if let Some(other) = state.node.device_use.other_allocation(&resource, id) {
+                return Err(ResourceError(format!("{resource}: {id}: {other}")));
+            }
+        }
+        Ok(())
     }
 
     /// Returns who has a device that must be in the node's namespace.
@@ -198,8 +214,8 @@ impl ResourcePool {
             ResourceMode::Shared { .. } => self.healthy_devices(),
         };
         for id in wanted {
-            match NodeDevices::find(&self.options.node.sysfs, &id).map_err(error)? {
-                Some(device) => devices.push(device),
+            match self.options.node.find(&id).map_err(error)? {
+                Some(device) => devices.push(NodeDevice { selector: self.selector_of(&id), ..device }),
                 None => missing.push(id),
             }
         }
@@ -212,6 +228,11 @@ impl ResourcePool {
             return Err(ResourceError(format!("{}: {what} on this node", self.spec.name)));
         }
         Ok(devices)
+    }
+
+    /// Returns the place of the selector that has matched a device.
+    fn selector_of(&self, id: &str) -> Option<usize> {
+        self.state().devices.iter().find(|device| device.id == id)?.selector
     }
 
     /// Returns the IDs of the devices that containers can share now.
@@ -227,66 +248,20 @@ impl ResourcePool {
         Ok(Allocation { spec: &self.spec, has_connection_manager, has_management })
     }
 
-    /// Returns the present nodes of each ID: those of its device, or of all devices that containers share.
-    fn nodes(&self, ids: &[String]) -> Result<BTreeMap<String, BTreeSet<PathBuf>>, ResourceError> {
-        let allocation = self.allocation()?;
-        if self.is_exclusive() {
-            let devices = self.devices_of(ids)?;
-            let nodes = |device: &NodeDevice| {
-                Ok((device.id.clone(), allocation.nodes(device).map_err(error)?.into_iter().collect()))
-            };
-            return devices.iter().map(nodes).collect();
-        }
-        let state = self.state();
-        let nodes = state.devices.iter().filter_map(|device| allocation.nodes(device).ok());
-        let nodes: BTreeSet<_> = nodes.flatten().collect();
-        Ok(ids.iter().map(|id| (id.clone(), nodes.clone())).collect())
-    }
-
-    /// Returns the nodes that the container of a device was given before this process started, for all its devices. Those that
-    /// every container gets do not tell devices apart.
-    fn given_before(&self, id: &str) -> Vec<BTreeSet<PathBuf>> {
-        let mut given = self.state().node.device_use.given_nodes(&self.spec.name.to_string(), id);
-        let is_common = |node: &Path| {
-            ["infiniband/rdma_cm", "vfio/vfio", "vhost-net", "net/tun"]
-                .iter()
-                .any(|name| node.ends_with(name))
-        };
-        given.iter_mut().for_each(|nodes| nodes.retain(|node| !is_common(node)));
-        given
-    }
-
-    /// Returns the nodes that a container may have been given with any options: those of its devices or, if devices are shared, of
-    /// all devices, because the selectors may have been others.
-    fn possible_nodes(&self, ids: &[String]) -> Result<BTreeSet<PathBuf>, ResourceError> {
-        if self.is_exclusive() {
-            return Ok(self.devices_of(ids)?.iter().flat_map(allocation::own_nodes).collect());
-        }
-        let sysfs = &self.options.node.sysfs;
-        let verbs = sysfs.all_uverbs().map_err(error)?.unwrap_or_default();
-        Ok(verbs.into_iter().chain(sysfs.all_umads().map_err(error)?).map(allocation::rdma_node).collect())
-    }
-
-    /// Checks that the networks of the pod have the devices that the kubelet has allocated to it.
+    /// Checks that no other pod has the devices, and that the networks of the pod have those that the kubelet has allocated to it.
     fn check_networks(&self, ids: &[String], pods: &PodUse) -> Result<(), ResourceError> {
         if !self.is_exclusive() {
             return Ok(());
         }
+        for device in self.devices_of(ids)? {
+            if let Some(holder) = pods.other_holder(&self.spec, &device) {
+                let (name, id) = (&self.spec.name, &device.id);
+                return Err(ResourceError(format!("{name}: {holder} still has {id}")));
+            }
+        }
         let wrong = pods.wrong_device(&self.spec, ids, &self.state().node.exclusive_devices);
         wrong.map_or(Ok(()), |wrong| Err(error(wrong)))
     }
-
-    fn renumbered(&self, id: &str, given: &BTreeSet<PathBuf>, present: &BTreeSet<PathBuf>) -> ResourceError {
-        let (name, given, present) = (&self.spec.name, listed(given), listed(present));
-        ResourceError(format!(
-            "{name}: the device nodes of {id} are now {present}, and the container was given {given}: delete the pod"
-        ))
-    }
-}
-
-/// Returns the paths, separated by spaces.
-fn listed(nodes: &BTreeSet<PathBuf>) -> String {
-    nodes.iter().map(|node| node.display().to_string()).collect::<Vec<_>>().join(" ")
 }
 
 fn error(error: impl ToString) -> ResourceError {
@@ -331,6 +306,7 @@ impl Resource for ResourcePool {
     }
 
     fn allocate(&self, ids: &[String]) -> Result<ContainerAllocateResponse, ResourceError> {
+        self.check_allocations(ids)?;
         let devices = self.returned_devices(ids)?;
         let mut answer = self.allocation()?.answer(ids, &devices).map_err(error)?;
         if let Some(files) = &self.options.pod_files {
@@ -339,23 +315,12 @@ impl Resource for ResourcePool {
         if let Some(directory) = self.options.device_info.as_ref().filter(|_| self.is_exclusive()) {
             directory.write(&self.spec, &devices);
         }
-        let nodes = self.nodes(ids)?;
-        self.state().allocated.extend(nodes);
+        self.note(ids, &devices, &answer);
         Ok(answer)
     }
 
     fn check(&self, ids: &[String]) -> Result<(), ResourceError> {
-        for (id, own) in self.nodes(ids)? {
-            let known = self.state().allocated.get(&id).cloned();
-            let (given, present) = match known {
-                Some(given) => (vec![given], own),
-                None => (self.given_before(&id), self.possible_nodes(ids)?),
-            };
-            // A device that is shared may have got more nodes. Of two pods only one still exists.
-            if !given.is_empty() && given.iter().all(|given| !given.is_subset(&present)) {
-                return Err(self.renumbered(&id, &given[0], &present));
-            }
-        }
+        self.check_nodes(ids)?;
         let pods = PodUse::read(&self.options.node);
         if let Ok(pods) = &pods {
             self.check_networks(ids, pods)?;

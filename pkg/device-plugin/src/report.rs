@@ -55,8 +55,8 @@ pub struct ExcludedDevice {
 impl NodeReport {
     /// Returns the report of a node with these resources.
     pub fn new(specs: &[ResourceSpec], node: &NodeReading) -> Self {
-        let mut assigned = ResourceDevices::assign(specs, &node.devices);
-        assigned.keep(&ResourceDevices::default(), &node.devices, &node.state.device_use);
+        let former = ResourceDevices::default();
+        let assigned = ResourceDevices::assign(specs, &node.devices, &former, &node.state.device_use);
         let of = |spec: &ResourceSpec| assigned.devices.get(&spec.name).cloned().unwrap_or_default();
         let mut devices = Vec::new();
         for spec in specs {
@@ -96,5 +96,76 @@ impl DeviceReport {
             slots,
             resource,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use kubelet_checkpoint::{KubeletCheckpoint, KubeletDirectory};
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Config, DeviceUse, NodeDevices, NodeState, device::fixture::vf};
+
+    /// The kubelet's allocations, of a device or slot to a pod.
+    fn allocated(allocations: &[(&str, &str, &str)]) -> DeviceUse {
+        let directory = tempfile::tempdir().unwrap();
+        let entry = |(pod, resource, id): &(&str, &str, &str)| json!({"PodUID": pod, "ResourceName": resource, "DeviceIDs": [id]});
+        let entries: Vec<_> = allocations.iter().map(entry).collect();
+        let kubelet = KubeletDirectory(directory.path().to_owned());
+        fs::write(kubelet.checkpoint(), json!({"Data": {"PodDeviceEntries": entries}}).to_string()).unwrap();
+        DeviceUse::new(&[], "boot", KubeletCheckpoint::read(&kubelet).ok())
+    }
+
+    #[test]
+    fn every_device_has_its_resources_or_the_reasons_of_all() {
+        let config = Config::parse(
+            "resourceList: [{resourceName: vf, resourcePrefix: a.io, selectors: {pfNames: [p0], drivers: [mlx5_core]}}]\n\
+             configList: [{resourceName: hca, rdmaHcaMax: 3, devices: [p0v0, p0v1]}]",
+        )
+        .unwrap();
+        let away = NodeDevice { rdma: Vec::new(), links: Vec::new(), ..vf("p0", 1) };
+        let unbound = NodeDevice { driver: None, ..vf("p0", 2) };
+        let never_had = NodeDevice { driver: None, ..vf("p0", 3) };
+        let devices = vec![NodeDevice { rail: Some(4), ..vf("p0", 0) }, away, unbound, never_had];
+        let device_use = allocated(&[
+            ("one", "a.io/vf", "0000:af:00.4"),
+            ("two", "rdma/hca", "0"),
+            ("three", "rdma/hca", "2"),
+            ("other", "b.io/vf", "0000:af:00.2"),
+        ]);
+        let node = NodeReading {
+            devices: NodeDevices { devices, ..NodeDevices::default() },
+            state: NodeState { device_use, ..NodeState::default() },
+            warnings: Vec::new(),
+        };
+        let report = NodeReport::new(&config.resources, &node);
+        let facts: Vec<_> = report
+            .devices
+            .iter()
+            .map(|it| (it.resource.as_str(), it.id.as_str(), it.slots, it.allocated_to.join(" ")))
+            .collect();
+        let expected = [
+            ("a.io/vf", "0000:af:00.2", None, String::new()),
+            ("a.io/vf", "0000:af:00.3", None, String::new()),
+            ("a.io/vf", "0000:af:00.4", None, "UID one".to_owned()),
+            ("rdma/hca", "0000:af:00.2", Some(3), "UID two UID three".to_owned()),
+        ];
+        assert_eq!(facts, expected);
+        let [free, away, unbound, shared] = &report.devices[..] else { panic!("{report:?}") };
+        assert_eq!(
+            (free.pf.as_deref(), &free.links[..], free.rail),
+            (Some("p0"), &["p0v0".to_owned()][..], Some(4))
+        );
+        assert_eq!((&free.rdma_devices[..], free.numa_node), (&["mlx5_2".to_owned()][..], Some(1)));
+        assert_eq!((&free.holder, &shared.holder, &shared.unhealthy), (&None, &None, &None));
+        assert!(free.unhealthy.as_ref().unwrap().contains("UID other as b.io/vf"), "{free:?}");
+        assert_eq!(away.holder.as_deref(), Some("another network namespace"));
+        assert!(away.unhealthy.as_ref().unwrap().contains("has not allocated it"), "{away:?}");
+        assert_eq!(unbound.unhealthy.as_deref(), Some("it is not bound to a driver"), "kept for its pod");
+        let [excluded] = &report.not_offered[..] else { panic!("{report:?}") };
+        assert_eq!((excluded.id.as_str(), excluded.reasons.len()), ("0000:af:00.5", 2));
     }
 }

@@ -28,6 +28,8 @@ pub enum Exclusion {
     HasVfs(u32),
     /// The node's default route uses its link.
     DefaultRoute,
+    /// It is no PCI function, of which k8s-rdma-shared-dev-plugin knows none, and no selector names it.
+    Unnamed,
     /// Another device type is configured.
     Type {
         /// The type that is configured.
@@ -37,7 +39,16 @@ pub enum Exclusion {
 
 impl ResourceDevices {
     /// Assigns each device to the first exclusive resource that selects it, and to all shared ones.
-    pub fn assign(specs: &[ResourceSpec], devices: &NodeDevices) -> Self {
+    ///
+    /// A device stays with the resource that has `former`ly had it, or that the kubelet has allocated it from, although selectors
+    /// do not match any more: without a driver, in a pod, or while its files cannot be read, a device has fewer properties. So
+    /// the kubelet is told that it is unhealthy, or stays with its pod, and not that it does not exist.
+    pub fn assign(
+        specs: &[ResourceSpec],
+        devices: &NodeDevices,
+        former: &Self,
+        device_use: &DeviceUse,
+    ) -> Self {
         let mut assigned = Self::default();
         for spec in specs {
             assigned.devices.insert(spec.name.clone(), Vec::new());
@@ -45,6 +56,7 @@ impl ResourceDevices {
         for device in &devices.devices {
             assigned.assign_device(specs, device);
         }
+        assigned.keep(former, devices, device_use);
         assigned
     }
 
@@ -55,10 +67,7 @@ impl ResourceDevices {
         devices.map(|device| device.id.clone()).collect()
     }
 
-    /// Leaves devices with the resource that has had them, or that the kubelet has allocated them from, although selectors do not
-    /// match any more: without a driver, in a pod, or while its files cannot be read, a device has fewer properties. So the
-    /// kubelet is told that it is unhealthy, or stays with its pod, and not that it does not exist.
-    pub fn keep(&mut self, former: &Self, devices: &NodeDevices, device_use: &DeviceUse) {
+    fn keep(&mut self, former: &Self, devices: &NodeDevices, device_use: &DeviceUse) {
         let incomplete = devices.devices.iter().filter(|device| is_incomplete(device));
         let incomplete: Vec<_> =
             incomplete.filter(|device| self.is_excluded_by_selectors(&device.id)).cloned().collect();
@@ -68,7 +77,8 @@ impl ResourceDevices {
                 &id,
                 |name, had| {
                     let is_owner = had.is_some() || device_use.is_allocated(&name.to_string(), &id);
-                    is_owner.then(|| NodeDevice { is_unselected: true, ..device.clone() })
+                    let selector = had.and_then(|had| had.selector);
+                    is_owner.then(|| NodeDevice { selector, is_unselected: true, ..device.clone() })
                 },
                 former,
             );
@@ -110,10 +120,11 @@ impl ResourceDevices {
             if is_exclusive && has_owner {
                 continue;
             }
-            match exclusion(spec, device) {
-                Some(reason) => reasons.push((spec.name.clone(), reason)),
-                None => {
-                    self.devices.entry(spec.name.clone()).or_default().push(device.clone());
+            match selection(spec, device) {
+                Err(reason) => reasons.push((spec.name.clone(), reason)),
+                Ok(selector) => {
+                    let device = NodeDevice { selector: Some(selector), ..device.clone() };
+                    self.devices.entry(spec.name.clone()).or_default().push(device);
                     is_assigned = true;
                     has_owner |= is_exclusive;
                 }
@@ -130,16 +141,22 @@ fn is_incomplete(device: &NodeDevice) -> bool {
     device.driver.is_none() || device.rdma.is_empty() || device.function.is_some() && device.links.is_empty()
 }
 
-fn exclusion(spec: &ResourceSpec, device: &NodeDevice) -> Option<Exclusion> {
-    if let ResourceMode::Exclusive(expected) = spec.mode {
-        let reason = exclusive_exclusion(expected, device);
-        if reason.is_some() {
-            return reason;
-        }
+/// Returns the place of the selector that matches a device.
+fn selection(spec: &ResourceSpec, device: &NodeDevice) -> Result<usize, Exclusion> {
+    if let ResourceMode::Exclusive(expected) = spec.mode
+        && let Some(reason) = exclusive_exclusion(expected, device)
+    {
+        return Err(reason);
     }
-    let mismatches: Option<Vec<_>> =
-        spec.selectors.iter().map(|selector| selector.mismatch(device)).collect();
-    mismatches.map(Exclusion::Selectors)
+    if matches!(spec.mode, ResourceMode::Shared { .. }) && !is_pci(device) && !spec.names(device) {
+        return Err(Exclusion::Unnamed);
+    }
+    let mismatches = || spec.selectors.iter().filter_map(|selector| selector.mismatch(device)).collect();
+    spec.matching(device).ok_or_else(|| Exclusion::Selectors(mismatches()))
+}
+
+fn is_pci(device: &NodeDevice) -> bool {
+    device.function.as_ref().is_some_and(|function| function.pci().is_some())
 }
 
 fn exclusive_exclusion(expected: ExclusiveType, device: &NodeDevice) -> Option<Exclusion> {
@@ -165,6 +182,9 @@ impl fmt::Display for Exclusion {
             }
             Self::HasVfs(number) => write!(f, "it has {number} VFs, which would be reset with it"),
             Self::DefaultRoute => f.write_str("the node's default route uses it"),
+            Self::Unnamed => {
+                f.write_str("it is no PCI function, and neither ifNames, rdmaDevices nor drivers names it")
+            }
             Self::Type { expected } => write!(f, "its type is not deviceType {expected}"),
         }
     }
@@ -177,7 +197,7 @@ mod tests {
 
     const FILE: &str = r#"{"resourceList": [
         {"resourceName": "low", "resourcePrefix": "a.io", "selectors": {"pfNames": ["p0#0-1"]}},
-        {"resourceName": "all", "resourcePrefix": "a.io", "selectors": [{"pfNames": ["p1"]}, {"pfNames": ["p0"]}]},
+        {"resourceName": "all", "resourcePrefix": "a.io", "selectors": [{"pfNames": ["p1"]}, {"pfNames": ["p0"]}, {"rdmaDevices": ["mlx5_0"]}]},
         {"resourceName": "sf", "resourcePrefix": "a.io", "deviceType": "auxNetDevice", "selectors": {"auxTypes": ["sf"]}}
       ], "configList": [
         {"resourceName": "hca", "rdmaHcaMax": 100, "selectors": {"ifNames": ["p0", "p0v1"]}}
@@ -187,6 +207,7 @@ mod tests {
         NodeDevice {
             id: "0000:af:00.0".into(),
             links: vec!["p0".parse().unwrap()],
+            rdma: vec!["mlx5_0".into()],
             pf: None,
             index: None,
             ..vf("p0", 0)
@@ -196,9 +217,12 @@ mod tests {
     fn assign(devices: &[NodeDevice]) -> ResourceDevices {
         let config = Config::parse(FILE).unwrap();
         assert_eq!(config.findings, []);
+        let devices = NodeDevices { devices: devices.to_vec(), ..NodeDevices::default() };
         ResourceDevices::assign(
             &config.resources,
-            &NodeDevices { devices: devices.to_vec(), ..NodeDevices::default() },
+            &devices,
+            &ResourceDevices::default(),
+            &DeviceUse::default(),
         )
     }
 
@@ -241,7 +265,10 @@ mod tests {
         let assigned = assign(&[vf("p7", 1)]);
         let reasons: BTreeMap<_, _> = assigned.excluded["0000:af:00.3"].iter().cloned().collect();
         let of = |name: &str| reasons[&name.parse().unwrap()].to_string();
-        assert_eq!(of("a.io/all"), "pfNames is p7#1, expected p1; pfNames is p7#1, expected p0");
+        assert_eq!(
+            of("a.io/all"),
+            "pfNames is p7#1, expected p1; pfNames is p7#1, expected p0; rdmaDevices is mlx5_3, expected mlx5_0"
+        );
     }
 
     #[test]
@@ -256,8 +283,8 @@ mod tests {
         let mut former = ResourceDevices::default();
         let mut ids_after = |device: NodeDevice| {
             let devices = NodeDevices { devices: vec![device], ..NodeDevices::default() };
-            let mut assigned = ResourceDevices::assign(&config.resources, &devices);
-            assigned.keep(&former, &devices, &DeviceUse::default());
+            let assigned =
+                ResourceDevices::assign(&config.resources, &devices, &former, &DeviceUse::default());
             former = assigned.clone();
             assert_eq!(assigned.devices.values().flatten().count() + assigned.excluded.len(), 1);
             (ids(&assigned, "a.io/rdma").len(), ids(&assigned, "a.io/vfio").len())
@@ -282,11 +309,13 @@ mod tests {
         let node = |device: NodeDevice| NodeDevices { devices: vec![device], ..NodeDevices::default() };
         let former = assign(&[pf()]);
         let after = |devices: &NodeDevices, former: &ResourceDevices| {
-            let mut assigned = ResourceDevices::assign(&config.resources, devices);
-            assigned.keep(former, devices, &DeviceUse::default());
+            let assigned = ResourceDevices::assign(&config.resources, devices, former, &DeviceUse::default());
+            let exclusive = assigned.exclusive(&config.resources);
+            assert!(ids(&assigned, "a.io/all").iter().all(|id| exclusive.contains(id)));
             ids(&assigned, "a.io/all")
         };
         let in_pod = NodeDevice { links: Vec::new(), ..pf() };
+        let in_pod = NodeDevice { rdma: Vec::new(), ..in_pod };
         assert_eq!(after(&node(in_pod.clone()), &former), ["0000:af:00.0"]);
         assert_eq!(after(&node(in_pod), &ResourceDevices::default()), [""; 0]);
         let without_rdma = NodeDevice { rdma: Vec::new(), char_devices: Vec::new(), ..pf() };

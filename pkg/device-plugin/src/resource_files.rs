@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Config, Fabric, InvalidConfig, ResourceSpec};
+use crate::{Config, Fabric, InvalidConfig, ReadOptions, ResourceSpec};
 
 /// Why a file is no configuration.
 #[derive(Debug, thiserror::Error)]
@@ -60,11 +60,11 @@ impl ResourceFiles {
     ///
     /// # Errors
     /// [`ResourceFileError`] for the first file that is no configuration.
-    pub fn read(files: &[PathBuf]) -> Result<Self, ResourceFileError> {
+    pub fn read(files: &[PathBuf], options: ReadOptions<'_>) -> Result<Self, ResourceFileError> {
         let mut read_files = Self::default();
         let mut paths = BTreeMap::new();
         for file in files {
-            let config = read(file)?;
+            let config = read(file, options)?;
             read_files.fabric.add(config.fabric);
             let finding = |what: String| FileFinding { file: file.clone(), what };
             read_files.findings.extend(config.findings.iter().map(|it| finding(it.to_string())));
@@ -85,10 +85,10 @@ impl ResourceFiles {
     }
 }
 
-fn read(path: &Path) -> Result<Config, ResourceFileError> {
+fn read(path: &Path, options: ReadOptions<'_>) -> Result<Config, ResourceFileError> {
     let text = fs::read_to_string(path)
         .map_err(|source| ResourceFileError::Read { path: path.to_owned(), source })?;
-    Config::parse(&text).map_err(|error| ResourceFileError::Invalid { path: path.to_owned(), error })
+    Config::with(&text, options).map_err(|error| ResourceFileError::Invalid { path: path.to_owned(), error })
 }
 
 #[cfg(test)]
@@ -109,14 +109,18 @@ mod tests {
     #[test]
     fn resources_are_in_the_order_of_the_files_and_the_first_of_a_name_is_used() {
         let resource = |name: &str, slots: u32| {
-            format!("configList: [{{resourceName: {name}, rdmaHcaMax: {slots}, selectors: {{}}}}]")
+            format!(
+                "configList: [{{resourceName: {name}, rdmaHcaMax: {slots}, selectors: {{ifNames: [p0]}}}}]\nrails: {{p{slots}: {slots}, p0: {slots}}}"
+            )
         };
         let (_dir, paths) = files(&[&resource("z", 1), &resource("a", 2), &resource("z", 3)]);
-        let read = ResourceFiles::read(&paths).unwrap();
+        let read = ResourceFiles::read(&paths, ReadOptions::default()).unwrap();
         let found: Vec<_> =
             read.resources.iter().map(|resource| (resource.name.to_string(), resource.mode)).collect();
         let shared = |slots| crate::ResourceMode::Shared { slots };
         assert_eq!(found, [("rdma/z".into(), shared(1)), ("rdma/a".into(), shared(2))]);
+        let rails = [("p0", 1), ("p1", 1), ("p2", 2), ("p3", 3)].map(|(pf, rail)| (pf.to_owned(), rail));
+        assert_eq!(read.fabric.rails, rails.into());
         let expected = format!(
             "{}: configList[0]: the resource rdma/z is already at {}: configList[0] (the resource is not used)",
             paths[2].display(),
@@ -126,9 +130,19 @@ mod tests {
     }
 
     #[test]
+    fn the_findings_of_all_files_are_there() {
+        let (_dir, paths) = files(&["configList: []\nx: 1", "configList: []\ny: 1"]);
+        let found = ResourceFiles::read(&paths, ReadOptions::default()).unwrap().findings;
+        let files: Vec<_> = found.iter().map(|finding| &finding.file).collect();
+        assert_eq!(files, [&paths[0], &paths[1]]);
+        assert!(found[1].what.starts_with("line 2: y: unknown key"), "{found:?}");
+    }
+
+    #[test]
     fn an_error_has_the_path_of_the_file() {
         let (dir, paths) = files(&["a: ["]);
-        let error = |paths: &[PathBuf]| ResourceFiles::read(paths).err().unwrap().to_string();
+        let error =
+            |paths: &[PathBuf]| ResourceFiles::read(paths, ReadOptions::default()).err().unwrap().to_string();
         assert!(error(&paths).starts_with(&format!("{}: line ", paths[0].display())), "{}", error(&paths));
         let missing = dir.path().join("none.json");
         assert!(error(&[missing]).contains("none.json: No such file"));

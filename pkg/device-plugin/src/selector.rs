@@ -35,8 +35,10 @@ pub struct Selector {
     pub numa_nodes: Vec<u32>,
     /// Rails.
     pub rails: Vec<u32>,
-    /// Whether only RDMA devices match.
+    /// Whether only RDMA devices match, and containers get their device nodes.
     pub is_rdma: bool,
+    /// Whether containers also get `vhost-net` and `net/tun`.
+    pub needs_vhost_net: bool,
 }
 
 /// The first key of a selector that a device does not match.
@@ -63,13 +65,21 @@ impl Selector {
         let model = device.pci_id.map(|id| hexadecimal(id.device));
         one("vendors", &self.vendors, vendor.as_ref())
             .or_else(|| one("devices", &self.devices, model.as_ref()))
-            .or_else(|| one("drivers", &self.drivers, device.driver.as_ref()))
+            .or_else(|| self.driver(device))
             .or_else(|| one("auxTypes", &self.auxiliary_types, device.auxiliary_type.as_ref()))
             .or_else(|| any("rdmaDevices", &self.rdma_devices, &device.rdma))
             .or_else(|| {
                 let is_wrong = self.is_rdma && !device.is_rdma();
                 is_wrong.then(|| mismatch("isRdma", "true".into(), "false".into()))
             })
+    }
+
+    /// sriov-network-device-plugin compares the driver of the card, also for a scalable function (`NewHostDeviceImpl` in
+    /// pkg/devices/host.go).
+    fn driver(&self, device: &NodeDevice) -> Option<Mismatch> {
+        let own = one("drivers", &self.drivers, device.driver.as_ref());
+        let of_card = device.card_driver.as_ref();
+        own.filter(|_| of_card.is_none_or(|driver| !self.drivers.contains(driver)))
     }
 
     fn placement(&self, device: &NodeDevice) -> Option<Mismatch> {
@@ -79,11 +89,11 @@ impl Selector {
             .or_else(|| one("numaNodes", &self.numa_nodes, device.numa_node.as_ref()))
             .or_else(|| one("rails", &self.rails, device.rail.as_ref()))
             .or_else(|| {
-                let name = |device: &NodeDevice| device.own_or_pf()?.link.map(|link| link.to_string());
-                vfs("pfNames", &self.pf_names, device, name(device))
+                let name = device.pf.as_ref().and_then(|pf| pf.link.as_ref()).map(ToString::to_string);
+                vfs("pfNames", &self.pf_names, device, name)
             })
             .or_else(|| {
-                let root = device.own_or_pf().map(|pf| pf.pci.to_string());
+                let root = device.pf.as_ref().map(|pf| pf.pci.to_string());
                 vfs("rootDevices", &self.root_devices, device, root)
             })
     }
@@ -116,13 +126,14 @@ fn vfs(
     pf: Option<String>,
 ) -> Option<Mismatch> {
     let is = |selection: &VfSelection| {
-        pf.as_ref().is_some_and(|pf| *pf == selection.pf) && selection.contains(device.index)
+        pf.as_ref().is_some_and(|pf| pf.eq_ignore_ascii_case(&selection.pf))
+            && selection.contains(device.index)
     };
     let matches = expected.is_empty() || expected.iter().any(is);
     let found = || match (&pf, device.index) {
         (Some(pf), Some(index)) => format!("{pf}#{index}"),
         (Some(pf), None) => pf.clone(),
-        (None, _) => "unknown".into(),
+        (None, _) => "none, as it is neither a VF nor a scalable function".into(),
     };
     (!matches).then(|| mismatch(key, list(expected), found()))
 }
@@ -207,7 +218,7 @@ mod tests {
             pair(
                 &|s| s.pkeys = vec!["0x8001".parse().unwrap()],
                 &|s| s.pkeys = vec!["0x7fff".parse().unwrap()],
-                "pKeys is 0x0001, expected 0x7fff",
+                "pKeys is 0x8001, expected 0x7fff",
             ),
             pair(
                 &|s| s.rdma_devices = texts(&["mlx5_3"]),
@@ -229,7 +240,7 @@ mod tests {
         device.acpi_index = Some(7);
         device.rail = Some(3);
         device.bond = vec!["bond0".parse().unwrap()];
-        device.pkey = Some("0x0001".parse().unwrap());
+        device.pkey = Some("0x8001".parse().unwrap());
         device.auxiliary_type = Some("sf".into());
         device
     }
@@ -253,6 +264,16 @@ mod tests {
         }
     }
 
+    /// As in `getItem` of pkg/resources/deviceSelectors.go in sriov-network-device-plugin.
+    #[test]
+    fn the_case_of_a_pf_does_not_matter() {
+        let selectors = [
+            Selector { root_devices: vec!["0000:AF:00.0#1".parse().unwrap()], ..Selector::default() },
+            Selector { pf_names: vec!["ENS6F0np0".parse().unwrap()], ..Selector::default() },
+        ];
+        assert_eq!(selectors.map(|selector| selector.mismatch(&device())), [None, None]);
+    }
+
     #[test]
     fn an_rdma_device_in_a_pod_is_one() {
         let selector = Selector { is_rdma: true, ..Selector::default() };
@@ -269,6 +290,9 @@ mod tests {
         assert_eq!(selector.mismatch(&device).unwrap().to_string(), "vendors is unknown, expected 15b3");
         let device = NodeDevice { pf: None, function: None, ..device };
         let selector = Selector { pf_names: vec!["p0".parse().unwrap()], ..Selector::default() };
-        assert_eq!(selector.mismatch(&device).unwrap().to_string(), "pfNames is unknown, expected p0");
+        assert_eq!(
+            selector.mismatch(&device).unwrap().to_string(),
+            "pfNames is none, as it is neither a VF nor a scalable function, expected p0"
+        );
     }
 }

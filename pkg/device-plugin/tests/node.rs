@@ -140,6 +140,47 @@ fn all_devices_are_listed_with_their_facts() {
 }
 
 #[test]
+fn a_port_is_up_by_its_rdma_device_or_else_by_its_link() {
+    let tree = Tree::new();
+    let port = |rdma_state: &str, operational: &str| {
+        tree.file("class/infiniband/mlx5_bond_0/ports/1/state", rdma_state);
+        tree.file("D/0000:af:00.1/net/p1/operstate", operational);
+        let devices = tree.read("p7");
+        [&devices[2], &devices[1]].map(|device| device.port.as_ref().map(|port| port.is_up))
+    };
+    assert_eq!(port("4: ACTIVE\n", "up\n"), [Some(true), Some(true)]);
+    assert_eq!(port("1: DOWN\n", "down\n"), [Some(false), Some(false)]);
+    assert_eq!(port("3: ARMED\n", "unknown\n"), [Some(false), None], "not every driver tells its state");
+    assert_eq!(port("2: INIT\n", "lowerlayerdown\n"), [Some(false), Some(false)]);
+}
+
+/// mlx5 has one RDMA device for all ports of a LAG, and VFs use the ports that are up.
+#[test]
+fn a_port_of_a_bond_without_an_rdma_device_is_up_with_the_bond() {
+    let tree = Tree::new();
+    let port = || tree.read("p7")[1].port.clone().map(|port| (port.name, port.is_up)).unwrap();
+    tree.file("class/net/bond0/operstate", "up\n");
+    assert_eq!(port(), ("p1".into(), false), "a bridge, such as of Open vSwitch");
+    tree.dir("class/net/bond0/bonding");
+    assert_eq!(port(), ("bond0".into(), true));
+    tree.file("class/net/bond0/operstate", "down\n");
+    assert_eq!(port(), ("bond0".into(), false));
+    tree.rdma("D/0000:af:00.1", "mlx5_1", "1");
+    tree.file("class/infiniband/mlx5_1/ports/1/state", "4: ACTIVE\n");
+    assert_eq!(port(), ("mlx5_1".into(), true), "no LAG of the card");
+}
+
+#[test]
+fn only_links_of_default_routes_have_one() {
+    let tree = Tree::new();
+    let routes =
+        |route: &str| tree.read(route).iter().map(|device| device.has_default_route).collect::<Vec<_>>();
+    assert_eq!(routes("p0"), [true, true, false, false, false], "also the other member of its bond");
+    assert_eq!(routes("eth0"), [false, false, false, false, true]);
+    assert_eq!(routes("p7"), [false; 5]);
+}
+
+#[test]
 fn a_device_is_found_by_its_id() {
     let tree = Tree::new();
     let sysfs = Sysfs::at(tree.0.path());

@@ -242,6 +242,12 @@ mod tests {
         assert_eq!(ended, [("eth1", 200, 300), ("eth1", 100, 300), ("eth0", 100, 200)]);
         let again = third.followed_by(examined(vec![finding("link-down", "eth0")]), 400);
         assert_eq!(again.findings[0].since, 400);
+        let milder = RecordedFinding { severity: "warning".into(), ..finding("link-down", "eth0") };
+        let milder = again.followed_by(examined(vec![milder]), 500);
+        assert_eq!(
+            (milder.findings[0].since, &*milder.findings[0].severity, milder.ended.len()),
+            (400, "warning", 3)
+        );
     }
 
     #[test]
@@ -257,7 +263,19 @@ mod tests {
         let many = (0..1000).map(|number| finding("link-down", &number.to_string())).collect();
         let record = DoctorRecord::default().followed_by(examined(many), 1);
         assert_eq!((record.findings.len(), record.omitted), (256, 744));
-        assert_eq!(record.followed_by(Examined::default(), 2).ended.len(), 256);
+        let port = |port| ExpectedPort { device: "mlx5_0".into(), port, is_up: true };
+        let inventory = NodeInventory {
+            kernel: None,
+            cards: vec![CardInventory::default(); 300],
+            gpus: vec![GpuInventory::default(); 300],
+        };
+        let findings = vec![finding("new", "last")];
+        let next =
+            record.followed_by(Examined { findings, ports: (0..300).map(port).collect(), inventory }, 2);
+        assert_eq!((next.ended.len(), next.ports.len()), (256, 256));
+        assert_eq!((next.inventory.cards.len(), next.inventory.gpus.len()), (256, 256));
+        let last = next.followed_by(Examined::default(), 3).ended;
+        assert_eq!((last.len(), last[0].finding.id.as_str()), (256, "new"), "the oldest is dropped");
     }
 
     #[test]

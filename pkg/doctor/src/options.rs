@@ -19,6 +19,9 @@ pub struct DoctorOptions {
     pub cni_conf: Option<PathBuf>,
     /// NetworkAttachmentDefinitions.
     pub defined_networks: Vec<DefinedNetwork>,
+    /// The namespace of the pods for which the policy of the node is applied to networks; `None` for the namespace of each
+    /// NetworkAttachmentDefinition.
+    pub pod_namespace: Option<String>,
     /// The names under which the plugins of Silkrail are installed.
     pub plugin_names: Vec<&'static str>,
     /// The findings of `silkrail gc`, or the reason why they are unknown.

@@ -61,6 +61,22 @@ impl Handle {
         }
     }
 
+    /// Changes attributes of a link.
+    pub(crate) fn change(
+        &self,
+        link: &LinkName,
+        command: &'static Command,
+        changes: Vec<DefaultNla>,
+    ) -> Result<(), Error> {
+        let attributes = [vec![header(command.header, link, 0)], changes].concat();
+        let message = GenlMessage::new(self.family, command.request, &attributes);
+        self.socket.borrow_mut().execute(command.name, &format_args!("link {link}"), message, 0).map_err(
+            |error| {
+                if error.is_not_found() { Error::NoSuchLink { link: link.clone() } } else { error.into() }
+            },
+        )
+    }
+
     /// As [`Self::request`], with statistics in the reply. Kernels refuse the flag if they are older than the statistics of a
     /// command, those of the link state for example before 6.3: then the request is repeated without it.
     pub(crate) fn request_with_statistics(

@@ -1,5 +1,6 @@
 //! The physical state of a link, over ethtool netlink: its speed and link modes, why it is down, FEC, pause frames, the
-//! error counters of the PHY and the MAC, and the plug-in module.
+//! error counters of the PHY and the MAC, and the plug-in module. Also those settings of its rings and its coalescing that
+//! the ioctl of the crate `ethtool` does not have.
 //!
 //! The kernel gives all of this in one form for any driver; a value that a driver does not report is `None`. The driver's
 //! own counters (`ethtool -S`) are not part of ethtool netlink: see the crate `ethtool`.
@@ -16,7 +17,7 @@
 //! ```
 //!
 //! # Kernel
-//! Linux 5.6 has link modes and the link state, 5.7 pause, 5.13 FEC, statistics and the module's EEPROM, 5.16 the module's
+//! Linux 5.6 has link modes and the link state, 5.7 pause, rings and coalescing, 5.13 FEC, statistics and the module's EEPROM, 5.16 the module's
 //! power mode. An older kernel answers the later requests with `EOPNOTSUPP`, as for a driver that does not support them.
 
 #![forbid(unsafe_code)]
@@ -37,6 +38,7 @@ mod module_eeprom;
 mod module_memory;
 mod module_reader;
 mod pause;
+mod ring_settings;
 mod sff8472;
 mod sff8636;
 mod statistics;
@@ -52,4 +54,5 @@ pub use module_eeprom::{
 };
 pub use module_memory::{HalfPage, HalfPageAddress, ModuleMemory};
 pub use pause::{Pause, PauseStatistics};
+pub use ring_settings::RingSettings;
 pub use statistics::{LinkStatistics, SizeBucket};

@@ -232,10 +232,9 @@ mod tests {
             "link lo: page 0x03 of the module at I2C address 0x50 cannot be read: I/O error; check that a module is \
              plugged in"
         );
-        assert!(
-            matches!(seen(&lo, refused(Errno::EPERM)), Error::Netlink(_)),
-            "the module has no part in it"
-        );
+        let not_permitted = seen(&lo, refused(Errno::EPERM));
+        assert!(matches!(not_permitted, Error::Netlink(_)), "the module has no part in it");
+        assert!(not_permitted.is_permission() && !seen(&lo, refused(Errno::EIO)).is_permission());
         let no_such_link = |link: &LinkName| Error::NoSuchLink { link: link.clone() };
         assert!(matches!(seen(&lo, no_such_link(&lo)), Error::ModuleUnreadable { .. }), "the link exists");
         let none = "silkrail-none".parse().unwrap();

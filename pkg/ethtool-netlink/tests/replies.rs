@@ -3,56 +3,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
-use std::{collections::BTreeMap, fmt::Debug};
+mod reply;
 
 use ethtool_netlink::{
     Duplex, ExtendedState, ExtendedSubstate, Fec, FecBin, FecCounter, FecMode, FecStatistics, HalfPage,
-    HalfPageAddress, LinkExtState, LinkModes, LinkState, LinkStatistics, Malformed, ManagementInterface,
-    ModuleEeprom, ModuleLane, ModuleMemory, ModulePower, Pause, PauseStatistics, PowerMode, PowerModePolicy,
-    SizeBucket, Thresholds,
+    LinkExtState, LinkModes, LinkState, LinkStatistics, Malformed, ModulePower, Pause, PauseStatistics,
+    PowerMode, PowerModePolicy, SizeBucket,
 };
 
-macro_rules! reply {
-    ($name:literal) => {
-        include_str!(concat!("replies/", $name, ".hex"))
-    };
-}
-
-/// The headers before the attributes: `nlmsghdr` and `genlmsghdr`.
-const HEADERS: usize = 20;
-
-/// Returns the bytes of hexadecimal text; `#` begins a comment line.
-fn bytes(text: &str) -> Vec<u8> {
-    let rows = text.lines().filter(|line| !line.starts_with('#'));
-    rows.flat_map(str::split_whitespace).map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
-}
-
-/// Returns the attributes of a reply, whose length and command are checked.
-fn attributes(text: &str, command: u8) -> Vec<u8> {
-    let message = bytes(text);
-    let length = u32::from_le_bytes(message[..4].try_into().unwrap());
-    assert_eq!((length as usize, message[16]), (message.len(), command));
-    message[HEADERS..].to_vec()
-}
-
-/// Parses a reply, and all that is left of it if it ends early or has one byte changed: no parser may panic.
-fn parse<T: Debug>(text: &str, command: u8, parse: impl Fn(&[u8]) -> Result<T, Malformed>) -> T {
-    let whole = attributes(text, command);
-    for end in 0..whole.len() {
-        let _ = parse(&whole[..end]);
-        for byte in [0, 1, 3, 0x7f, 0xff] {
-            let mut changed = whole.clone();
-            changed[end] = byte;
-            let _ = parse(&changed);
-        }
-    }
-    // An attribute at the end, of which a byte is missing.
-    if !whole.is_empty() {
-        let cut: Vec<u8> = [&whole[..], &[8, 0, 0x7f, 0, 1, 2, 3]].concat();
-        assert_eq!(parse(&cut).unwrap_err(), Malformed::Truncated);
-    }
-    parse(&whole).unwrap()
-}
+use self::reply::{parse, reply};
 
 fn link_modes(text: &str) -> LinkModes {
     parse(text, 4, LinkModes::parse)
@@ -176,6 +135,30 @@ fn fec_of_mlx5() {
     assert_eq!(fire_code.statistics.corrected_bits, total(17));
 }
 
+/// Returns an attribute with its padding.
+fn nla(kind: u16, value: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(value.len() + 4).unwrap();
+    let mut bytes = [&length.to_ne_bytes(), &kind.to_ne_bytes(), value].concat();
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+#[test]
+fn fec_of_a_driver_that_lists_what_it_supports_and_counts_lanes() {
+    let bit = |index: u32, name: &[u8], set: &[u8]| {
+        nla(1, &[&nla(1, &index.to_ne_bytes())[..], &nla(2, name), set].concat())
+    };
+    // With a mask: a bit that is not set is one that can be set.
+    let bits = [bit(49, b"None\0", &[]), bit(50, b"RS\0", &nla(3, &[])), bit(74, b"LLRS\0", &[])].concat();
+    let lanes: Vec<u8> = [4_u64, 5].iter().flat_map(|blocks| blocks.to_ne_bytes()).collect();
+    let number = |kind, value: u32| nla(kind, &value.to_ne_bytes());
+    let bin = [number(2, 1), number(3, 15), number(4, 9), nla(5, &lanes)].concat();
+    let reply = [nla(2, &nla(3, &bits)), nla(3, &[0]), nla(5, &nla(5, &bin))].concat();
+    let fec = Fec::parse(&reply).unwrap();
+    assert_eq!((fec.modes, fec.auto, fec.active), (vec![FecMode::Rs], false, None));
+    assert_eq!(fec.statistics.histogram, [FecBin { low: 1, high: 15, blocks: 9, lanes: vec![4, 5] }]);
+}
+
 #[test]
 fn fec_of_bnxt() {
     let rs = fec(reply!("bnxt_fec_rs"));
@@ -247,231 +230,11 @@ fn power_modes() {
     let power = parse(reply!("module_power"), 35, ModulePower::parse);
     assert_eq!((power.policy, power.mode), (Some(PowerModePolicy::Auto), Some(PowerMode::High)));
     assert_eq!(parse(reply!("module_power_none"), 35, ModulePower::parse), ModulePower::default());
-}
-
-/// A module whose half pages are in a file, each after a line with its address.
-struct Recorded(BTreeMap<HalfPageAddress, HalfPage>);
-
-impl Recorded {
-    fn new(text: &str) -> Self {
-        let mut pages = BTreeMap::new();
-        for part in text.split("# page ").skip(1) {
-            let (address, message) = part.split_once('\n').unwrap();
-            pages.insert(self::address(address), parse(message, 32, HalfPage::parse));
-        }
-        Self(pages)
-    }
-
-    /// Changes a byte, by its number in the specification.
-    fn with(mut self, address: HalfPageAddress, number: u8, byte: u8) -> Self {
-        let page = self.0.get_mut(&address).unwrap();
-        let mut bytes = page_bytes(page);
-        bytes[usize::from(number % 128)] = byte;
-        *page = HalfPage::try_from(&bytes[..]).unwrap();
-        self
-    }
-
-    fn without(mut self, address: HalfPageAddress) -> Self {
-        self.0.remove(&address).unwrap();
-        self
-    }
-
-    fn read_all(mut self) -> ModuleEeprom {
-        ModuleEeprom::read(&mut self).unwrap()
-    }
-}
-
-fn page_bytes(page: &HalfPage) -> Vec<u8> {
-    page.as_bytes().to_vec()
-}
-
-fn address(text: &str) -> HalfPageAddress {
-    let fields: Vec<_> = text.split(' ').collect();
-    HalfPageAddress {
-        i2c_address: u8::from_str_radix(fields[0], 16).unwrap(),
-        page: u8::from_str_radix(fields[1], 16).unwrap(),
-        offset: fields[2].parse().unwrap(),
-    }
-}
-
-impl ModuleMemory for Recorded {
-    type Error = HalfPageAddress;
-
-    fn read(&mut self, address: HalfPageAddress) -> Result<HalfPage, HalfPageAddress> {
-        self.0.get(&address).cloned().ok_or(address)
-    }
-
-    fn read_optional(&mut self, address: HalfPageAddress) -> Result<Option<HalfPage>, HalfPageAddress> {
-        Ok(self.0.get(&address).cloned())
-    }
-}
-
-fn lane(lane: u8, rx: u32, tx: u32, bias: u32) -> ModuleLane {
-    ModuleLane {
-        lane,
-        rx_power_nanowatts: Some(rx),
-        tx_power_nanowatts: Some(tx),
-        tx_bias_microamperes: Some(bias),
-    }
-}
-
-fn limits<T>([high_alarm, low_alarm, high_warning, low_warning]: [T; 4]) -> Option<Thresholds<T>> {
-    Some(Thresholds { high_alarm, low_alarm, high_warning, low_warning })
-}
-
-fn assert_vendor(module: &ModuleEeprom, expected: [&str; 3]) {
-    let vendor = module.vendor.as_ref().unwrap();
-    assert_eq!([&vendor.name[..], &vendor.part_number, &vendor.serial_number], expected);
-}
-
-#[test]
-fn an_osfp_module_with_cmis() {
-    let module = Recorded::new(reply!("mlx5_osfp_cmis")).read_all();
-    assert_eq!((module.identifier, module.form_factor()), (0x19, Some("OSFP")));
-    assert_eq!(module.interface, Some(ManagementInterface::Cmis));
-    assert_vendor(&module, ["ACME OPTICS", "AC-OSFP-400SR8", "AC2401000017"]);
-    assert_eq!(module.temperature_millicelsius, Some(51_500));
-    assert_eq!(module.supply_microvolts, Some(3_301_200));
-    // The bias current has the factor 2.
-    assert_eq!(module.lanes[0], lane(1, 1_100_000, 1_200_000, 7000));
-    assert_eq!(module.lanes[3], lane(4, 0, 1_230_000, 7000), "no light");
-    assert_eq!((module.lanes.len(), module.lanes[7].lane), (8, 8));
-    let thresholds = module.thresholds.unwrap();
-    assert_eq!(thresholds.temperature_millicelsius, limits([75_000, -5000, 70_000, 0]));
-    assert_eq!(thresholds.supply_microvolts, limits([3_630_000, 2_970_000, 3_465_000, 3_135_000]));
-    assert_eq!(thresholds.tx_power_nanowatts, limits([2_511_900, 125_900, 1_995_300, 251_200]));
-    assert_eq!(thresholds.rx_power_nanowatts, limits([2_511_900, 100_000, 1_995_300, 199_500]));
-    assert_eq!(thresholds.tx_bias_microamperes, limits([14_000, 3000, 13_000, 4000]));
-}
-
-#[test]
-fn a_cmis_module_with_fewer_lanes_and_monitors() {
-    let module = Recorded::new(reply!("mlx5_osfp_cmis"))
-        .with(HalfPageAddress::upper(0), 210, 0b1111_0000)
-        .with(HalfPageAddress::upper(1), 159, 0b01)
-        // The received power, and a reserved factor of the bias current.
-        .with(HalfPageAddress::upper(1), 160, 0b0001_1101);
-    let module = module.read_all();
-    assert_eq!((module.temperature_millicelsius, module.supply_microvolts), (Some(51_500), None));
-    let lanes: Vec<_> = module.lanes.iter().map(|lane| (lane.lane, lane.rx_power_nanowatts)).collect();
-    assert_eq!(lanes, [(1, Some(1_100_000)), (2, Some(1_090_000)), (3, Some(1_080_000)), (4, Some(0))]);
-    assert!(module.lanes.iter().all(|lane| lane.tx_power_nanowatts.is_none()));
-    assert!(module.lanes.iter().all(|lane| lane.tx_bias_microamperes.is_none()));
-    assert_eq!(module.thresholds.unwrap().tx_bias_microamperes, None);
-}
-
-#[test]
-fn pages_that_a_driver_refuses_are_left_out() {
-    let recorded = || Recorded::new(reply!("mlx5_osfp_cmis"));
-    let module =
-        recorded().without(HalfPageAddress::upper(0x11)).without(HalfPageAddress::upper(2)).read_all();
-    assert!(module.lanes.is_empty() && module.thresholds.is_none());
-    assert_eq!(module.temperature_millicelsius, Some(51_500));
-    let mut without_identity = recorded().without(HalfPageAddress::upper(0));
-    assert_eq!(ModuleEeprom::read(&mut without_identity), Err(HalfPageAddress::upper(0)));
-}
-
-#[test]
-fn copper_cables_measure_nothing() {
-    let module = Recorded::new(reply!("mlx5_qsfp_dd_copper")).read_all();
-    assert_eq!(module.form_factor(), Some("QSFP-DD"));
-    assert_vendor(&module, ["ACME CABLES", "AC-QDD-DAC-1M", "AC2401000018"]);
-    assert_unmeasured(&module);
-    let module = Recorded::new(reply!("ice_qsfp28_copper")).read_all();
-    assert_eq!(module.interface, Some(ManagementInterface::Sff8636));
-    assert_vendor(&module, ["ACME CABLES", "AC-Q28-DAC-2M", "AC2401000020"]);
-    assert_unmeasured(&module);
-}
-
-fn assert_unmeasured(module: &ModuleEeprom) {
-    assert_eq!((module.temperature_millicelsius, module.supply_microvolts), (None, None));
-    assert!(module.lanes.is_empty() && module.thresholds.is_none(), "{module:?}");
-}
-
-#[test]
-fn a_qsfp28_module_with_sff_8636() {
-    let module = Recorded::new(reply!("bnxt_qsfp28")).read_all();
-    assert_eq!((module.identifier, module.form_factor()), (0x11, Some("QSFP28")));
-    assert_vendor(&module, ["ACME OPTICS", "AC-Q28-100SR4", "AC2401000019"]);
-    assert_eq!(module.temperature_millicelsius, Some(-2250));
-    assert_eq!(module.supply_microvolts, Some(3_280_000));
-    let lanes = [
-        lane(1, 900_000, 800_000, 6800),
-        lane(2, 910_000, 810_000, 6800),
-        lane(3, 0, 820_000, 6800),
-        lane(4, 930_000, 830_000, 6800),
-    ];
-    assert_eq!(module.lanes, lanes);
-    let thresholds = module.thresholds.unwrap();
-    assert_eq!(thresholds.temperature_millicelsius, limits([80_000, -10_000, 75_000, -5000]));
-    assert_eq!(thresholds.rx_power_nanowatts, limits([3_467_400, 50_000, 1_737_800, 100_000]));
-    assert_eq!(thresholds.tx_bias_microamperes, limits([13_000, 1000, 12_000, 2000]));
-    assert_eq!(thresholds.tx_power_nanowatts, limits([3_467_400, 100_000, 1_737_800, 200_000]));
-}
-
-#[test]
-fn a_sfp28_module_with_sff_8472() {
-    let recorded = || Recorded::new(reply!("ice_sfp28"));
-    let module = recorded().read_all();
-    assert_eq!((module.identifier, module.interface), (3, Some(ManagementInterface::Sff8472)));
-    assert_vendor(&module, ["ACME OPTICS", "AC-SFP28-25SR", "AC2401000021"]);
-    assert_eq!(module.temperature_millicelsius, Some(38_500));
-    assert_eq!(module.supply_microvolts, Some(3_315_000));
-    assert_eq!(module.lanes, [lane(1, 430_000, 560_000, 6200)]);
-    let thresholds = module.thresholds.unwrap();
-    assert_eq!(thresholds.temperature_millicelsius, limits([78_000, -13_000, 73_000, -8000]));
-    assert_eq!(thresholds.supply_microvolts, limits([3_700_000, 2_900_000, 3_600_000, 3_000_000]));
-    assert_eq!(thresholds.rx_power_nanowatts, limits([1_778_300, 40_000, 1_412_500, 64_000]));
-
-    let (implemented, externally_calibrated) = (1 << 6, 1 << 4);
-    let raw = recorded().with(HalfPageAddress::LOWER, 92, implemented | externally_calibrated).read_all();
-    assert_unmeasured(&raw);
-    assert_unmeasured(&recorded().with(HalfPageAddress::LOWER, 92, 0).read_all());
-}
-
-#[test]
-fn an_unknown_identifier_is_reported() {
-    let module = Recorded::new(reply!("bnxt_qsfp28")).with(HalfPageAddress::LOWER, 0, 0x7f).read_all();
-    assert_eq!((module.identifier, module.interface, module.form_factor()), (0x7f, None, None));
-    assert!(module.vendor.is_none());
-    assert_unmeasured(&module);
-}
-
-#[test]
-fn any_content_of_a_module_is_read() {
-    let mut state = 1_u32;
-    for identifier in (0..=u8::MAX).chain(0..=u8::MAX) {
-        let mut memory = Random { identifier, state };
-        let module = ModuleEeprom::read(&mut memory).unwrap();
-        assert_eq!(module.identifier, identifier);
-        state = memory.state;
-    }
-}
-
-/// A module with the given identifier, and anything else in its memory.
-struct Random {
-    identifier: u8,
-    state: u32,
-}
-
-impl ModuleMemory for Random {
-    type Error = Malformed;
-
-    fn read(&mut self, address: HalfPageAddress) -> Result<HalfPage, Malformed> {
-        let mut bytes = Vec::new();
-        for _ in 0..128 {
-            self.state = self.state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            bytes.push(self.state.to_be_bytes()[0]);
-        }
-        if address == HalfPageAddress::LOWER {
-            bytes[0] = self.identifier;
-        }
-        HalfPage::try_from(&bytes[..])
-    }
-
-    fn read_optional(&mut self, address: HalfPageAddress) -> Result<Option<HalfPage>, Malformed> {
-        self.read(address).map(Some)
-    }
+    let of =
+        |policy, mode| ModulePower::parse(&[5, 0, 2, 0, policy, 0, 0, 0, 5, 0, 3, 0, mode, 0, 0, 0]).unwrap();
+    assert_eq!(of(1, 1), ModulePower { policy: Some(PowerModePolicy::High), mode: Some(PowerMode::Low) });
+    let newer = ModulePower { policy: Some(PowerModePolicy::Other(3)), mode: Some(PowerMode::Other(3)) };
+    assert_eq!(of(3, 3), newer);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The ioctl `SIOCETHTOOL`, with a buffer that the kernel cannot write beyond.
+//! The ioctls of a link's driver, with a buffer that the kernel cannot write beyond.
 //!
 //! The kernel receives an address without a length. Before 6.19 it writes as many names or values as the driver has at
 //! that moment, regardless of the count in the request. The driver has more of them if queues were added after the
@@ -21,7 +21,24 @@ use nix::{
     sys::mman::{MapFlags, ProtFlags, mmap_anonymous, mprotect, munmap},
 };
 
+/// `linux/sockios.h`.
+const SIOCSHWTSTAMP: u16 = 0x89b0;
+const SIOCGHWTSTAMP: u16 = 0x89b1;
+
 nix::ioctl_readwrite_bad!(siocethtool, libc::SIOCETHTOOL, libc::ifreq);
+nix::ioctl_readwrite_bad!(siocghwtstamp, SIOCGHWTSTAMP, libc::ifreq);
+nix::ioctl_readwrite_bad!(siocshwtstamp, SIOCSHWTSTAMP, libc::ifreq);
+
+/// An ioctl that passes the kernel an address in `ifr_data`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Ioctl {
+    /// `SIOCETHTOOL`: a command of `linux/ethtool.h`, which begins with its number.
+    Ethtool,
+    /// `SIOCGHWTSTAMP`: reads a `struct hwtstamp_config`.
+    GetTimestamps,
+    /// `SIOCSHWTSTAMP`: sets a `struct hwtstamp_config`.
+    SetTimestamps,
+}
 
 /// The largest page size of any architecture, in bytes.
 const PAGE: usize = 64 * 1024;
@@ -39,6 +56,19 @@ pub(crate) struct IoctlBuffer {
 }
 
 impl IoctlBuffer {
+    /// Returns a request of `length` zeroed bytes, in the same memory if they fit into it.
+    pub(crate) fn resized(mut self, length: usize) -> Result<Self, Errno> {
+        let writable = self.mapped.get() - PAGE;
+        match length.checked_next_multiple_of(ALIGNMENT) {
+            Some(taken) if taken <= writable => {
+                (self.offset, self.length) = (writable - taken, length);
+                self.fill(0);
+                Ok(self)
+            }
+            _ => Self::zeroed(length),
+        }
+    }
+
     /// Allocates `length` zeroed bytes. Fails with `ENOMEM` if `length` is too large.
     pub(crate) fn zeroed(length: usize) -> Result<Self, Errno> {
         let taken = length.checked_next_multiple_of(ALIGNMENT).ok_or(Errno::ENOMEM)?;
@@ -85,7 +115,12 @@ impl Drop for IoctlBuffer {
 ///
 /// # Errors
 /// `EFAULT` if the reply is longer than the request.
-pub(crate) fn ioctl(socket: BorrowedFd<'_>, link: &LinkName, request: &mut IoctlBuffer) -> Result<(), Errno> {
+pub(crate) fn ioctl(
+    socket: BorrowedFd<'_>,
+    ioctl: Ioctl,
+    link: &LinkName,
+    request: &mut IoctlBuffer,
+) -> Result<(), Errno> {
     let mut name = [0; libc::IFNAMSIZ];
     for (to, from) in name.iter_mut().zip(link.as_str().bytes()) {
         *to = from.cast_signed() as libc::c_char;
@@ -96,7 +131,14 @@ pub(crate) fn ioctl(socket: BorrowedFd<'_>, link: &LinkName, request: &mut Ioctl
     // SAFETY: `ifreq` lives through the call; a link's name is shorter than IFNAMSIZ, so it ends with a zero. The
     // kernel reads and writes from `data` on, upwards, and stops with EFAULT at the inaccessible page behind the
     // request. All bytes before that page belong to the request, and any byte value is valid.
-    unsafe { siocethtool(socket.as_raw_fd(), &raw mut ifreq) }.map(drop)
+    let done = unsafe {
+        match ioctl {
+            Ioctl::Ethtool => siocethtool(socket.as_raw_fd(), &raw mut ifreq),
+            Ioctl::GetTimestamps => siocghwtstamp(socket.as_raw_fd(), &raw mut ifreq),
+            Ioctl::SetTimestamps => siocshwtstamp(socket.as_raw_fd(), &raw mut ifreq),
+        }
+    };
+    done.map(drop)
 }
 
 #[cfg(test)]
@@ -123,6 +165,22 @@ mod tests {
     }
 
     #[test]
+    fn memory_is_reused_for_a_request_that_fits_and_shows_no_former_byte() {
+        let mut request = IoctlBuffer::zeroed(PAGE - 3).unwrap();
+        for (length, fits) in [(44, true), (PAGE, true), (PAGE + 1, false), (1, true), (2 * PAGE, true)] {
+            request.fill(7);
+            let memory = request.mapping;
+            request = request.resized(length).unwrap();
+            assert_eq!(request.mapping == memory, fits, "{length}");
+            assert!(request.len() == length && request.iter().all(|byte| *byte == 0), "{length}");
+            let end = request.as_ptr().addr() + length.next_multiple_of(ALIGNMENT);
+            let inaccessible = request.mapping.addr().get() + request.mapped.get() - PAGE;
+            assert_eq!(end, inaccessible, "{length}");
+        }
+        assert_eq!(request.resized(usize::MAX).unwrap_err(), Errno::ENOMEM);
+    }
+
+    #[test]
     fn the_kernel_cannot_write_beyond_a_request() {
         const GSTRINGS: u32 = 0x1b;
         const STATISTICS: u32 = 1;
@@ -133,7 +191,10 @@ mod tests {
         let mut request = IoctlBuffer::zeroed(12 + 32).unwrap();
         request[..4].copy_from_slice(&GSTRINGS.to_ne_bytes());
         request[4..8].copy_from_slice(&STATISTICS.to_ne_bytes());
-        assert_eq!(ioctl(socket.as_fd(), &"v0".parse().unwrap(), &mut request), Err(Errno::EFAULT));
+        assert_eq!(
+            ioctl(socket.as_fd(), Ioctl::Ethtool, &"v0".parse().unwrap(), &mut request),
+            Err(Errno::EFAULT)
+        );
         let count = u32::from_ne_bytes(request[8..12].try_into().unwrap());
         assert!(count > 1, "{count}: the kernel did not write more than one name");
     }

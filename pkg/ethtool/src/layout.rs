@@ -49,6 +49,7 @@ pub(crate) mod features {
 pub(crate) mod rss {
     use crate::socket::{number, put};
 
+    pub(crate) const CONTEXT: usize = 4;
     pub(crate) const TABLE: usize = 8;
     pub(crate) const KEY: usize = 12;
     pub(crate) const DATA: usize = 24;
@@ -60,6 +61,9 @@ pub(crate) mod rss {
     /// `hfunc`, and its value for "no change".
     const FUNCTION: usize = 16;
     const SAME_FUNCTION: u8 = 0;
+    /// `input_xfrm`, since Linux 6.8: what is done to a packet's fields before they are hashed, as for a symmetric hash. An
+    /// older kernel has 0 here and demands it.
+    const INPUT: usize = 17;
     /// `ETH_RXFH_INDIR_NO_CHANGE`.
     const SAME_TABLE: u32 = u32::MAX;
 
@@ -90,7 +94,8 @@ pub(crate) mod rss {
         let (now_head, now_table, now_key) = parts(now);
         let (head, table, key) = parts(former);
         let same_function = now_head.get(FUNCTION) == head.get(FUNCTION);
-        if (now_table, now_key, same_function) == (table, key, true) {
+        let same_input = now_head.get(INPUT) == head.get(INPUT);
+        if (now_table, now_key, same_function, same_input) == (table, key, true, true) {
             return None;
         }
         let mut bytes = head.to_vec();
@@ -148,9 +153,9 @@ mod tests {
 
     #[test]
     fn only_what_differs_of_receive_side_scaling_is_set() {
-        let whole = |table: &[u32], key: &[u8], function: u8| {
+        let whole = |table: &[u32], key: &[u8], function: u32| {
             let [table_size, key_size] = [table.len(), key.len()].map(|size| u32::try_from(size).unwrap());
-            let sizes = [0x46, 0, table_size, key_size, function.into(), 0];
+            let sizes = [0x46, 0, table_size, key_size, function, 0];
             [words(&sizes), words(table), key.to_vec()].concat()
         };
         let head = |table: u32, key: u32, function: u32| words(&[0x46, 0, table, key, function, 0]);
@@ -162,6 +167,8 @@ mod tests {
         assert_eq!(change(whole(&[0, 1], &[9, 9, 9], 1)), [head(u32::MAX, 3, 0), vec![1, 2, 3]].concat());
         assert_eq!(change(whole(&[0, 1], &[1, 2, 3], 2)), head(u32::MAX, 0, 1));
         assert_eq!(change(whole(&[0, 1, 2, 3], &[9, 2, 3], 2)), former, "all of it");
+        let symmetric = 1 << 8 | 1;
+        assert_eq!(change(whole(&[0, 1], &[1, 2, 3], symmetric)), head(u32::MAX, 0, 0), "of the input");
         assert_eq!(rss::default_table(&former), head(0, 0, 0));
     }
 }

@@ -19,6 +19,7 @@ mod hex;
 #[allow(unsafe_code, reason = "the kernel is given an address to write to")]
 mod kernel;
 mod layout;
+mod setting_block;
 mod settings;
 mod socket;
 mod speed;

@@ -3,68 +3,16 @@
 use std::collections::BTreeMap;
 
 use identifiers::LinkName;
+use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     Error, EthtoolSocket, hex,
+    kernel::Ioctl,
     layout::{features, rss, rules},
+    setting_block::{SETTINGS, SettingBlock},
     socket::{EthtoolCommand, number, put},
 };
-
-/// A structure of `linux/ethtool.h` that one command reads and another command sets unchanged.
-struct SettingBlock {
-    name: &'static str,
-    get: EthtoolCommand,
-    set: EthtoolCommand,
-    length: usize,
-    /// The flow type in the second word, such as `TCP_V4_FLOW`; 0 if the structure has none.
-    flow_type: u32,
-}
-
-const fn setting(
-    name: &'static str,
-    get: (u32, &'static str),
-    set: (u32, &'static str),
-    length: usize,
-) -> SettingBlock {
-    let (get, set) =
-        (EthtoolCommand { number: get.0, name: get.1 }, EthtoolCommand { number: set.0, name: set.1 });
-    SettingBlock { name, get, set, length, flow_type: 0 }
-}
-
-/// The packet fields that are hashed to select the receive queue, for a flow type (`TCP_V4_FLOW` and others).
-const fn hash(name: &'static str, flow_type: u32) -> SettingBlock {
-    SettingBlock { flow_type, ..setting(name, (0x29, "ETHTOOL_GRXFH"), (0x2a, "ETHTOOL_SRXFH"), 16) }
-}
-
-impl SettingBlock {
-    /// `struct ethtool_coalesce` without `use_adaptive_rx_coalesce` and `use_adaptive_tx_coalesce`; `None` for another
-    /// structure, or if both are 0.
-    fn without_adaptive_words(&self, bytes: &[u8]) -> Option<Vec<u8>> {
-        const ADAPTIVE: std::ops::Range<usize> = 40..48;
-        if self.name != COALESCING || bytes[ADAPTIVE].iter().all(|byte| *byte == 0) {
-            return None;
-        }
-        let mut bytes = bytes.to_vec();
-        bytes[ADAPTIVE].fill(0);
-        Some(bytes)
-    }
-}
-
-const COALESCING: &str = "coalescing";
-
-/// In the order in which they are set: earlier settings limit the values of later ones.
-const SETTINGS: [SettingBlock; 9] = [
-    setting("privateFlags", (0x27, "ETHTOOL_GPFLAGS"), (0x28, "ETHTOOL_SPFLAGS"), 8),
-    setting("channels", (0x3c, "ETHTOOL_GCHANNELS"), (0x3d, "ETHTOOL_SCHANNELS"), 36),
-    setting("rings", (0x10, "ETHTOOL_GRINGPARAM"), (0x11, "ETHTOOL_SRINGPARAM"), 36),
-    setting(COALESCING, (0x0e, "ETHTOOL_GCOALESCE"), (0x0f, "ETHTOOL_SCOALESCE"), 92),
-    setting("messages", (0x07, "ETHTOOL_GMSGLVL"), (0x08, "ETHTOOL_SMSGLVL"), 8),
-    hash("hashTcp4", 1),
-    hash("hashUdp4", 2),
-    hash("hashTcp6", 5),
-    hash("hashUdp6", 6),
-];
 
 const FEATURES: &str = "features";
 const GFEATURES: EthtoolCommand = EthtoolCommand { number: 0x3a, name: "ETHTOOL_GFEATURES" };
@@ -73,6 +21,14 @@ const SFEATURES: EthtoolCommand = EthtoolCommand { number: 0x3b, name: "ETHTOOL_
 const RSS: &str = "receiveSideScaling";
 const GRSSH: EthtoolCommand = EthtoolCommand { number: 0x46, name: "ETHTOOL_GRSSH" };
 const SRSSH: EthtoolCommand = EthtoolCommand { number: 0x47, name: "ETHTOOL_SRSSH" };
+
+const TIMESTAMPS: &str = "timestamps";
+/// The length of `struct hwtstamp_config`.
+const TIMESTAMPS_LENGTH: usize = 12;
+
+/// The highest number of an additional context of receive side scaling that is searched for. Contexts have the lowest free
+/// number, and mlx5 and bnxt have at most 16 and 32 of them (`MLX5E_MAX_NUM_RSS`, `BNXT_MAX_ETH_RSS_CTX`).
+const MAX_RSS_CONTEXT: u32 = 64;
 
 const RULES: &str = "flowRules";
 const GRXCLSRLCNT: EthtoolCommand = EthtoolCommand { number: 0x2e, name: "ETHTOOL_GRXCLSRLCNT" };
@@ -108,6 +64,7 @@ impl EthtoolSocket {
         }
         note(FEATURES, self.features(link).map(|it| it.map(|it| features::requested(&it))))?;
         note(RSS, self.rss(link))?;
+        note(TIMESTAMPS, self.timestamps(link))?;
         note(RULES, self.rules(link).map(|it| it.map(|it| rules::bytes(&it))))?;
         Ok(DriverSettings(found))
     }
@@ -118,11 +75,21 @@ impl EthtoolSocket {
     /// # Errors
     /// The first error.
     pub fn restore_driver_settings(&self, link: &LinkName, former: &DriverSettings) -> Result<(), Error> {
-        let mut result = Ok(());
+        if former.0.is_empty() {
+            return Ok(()); // they are unknown
+        }
         let former = |name: &str| former.0.get(name).and_then(|digits| hex::decode(digits));
-        // The kernel refuses to remove queues that flow rules or the indirection table refer to.
-        if let Some(locations) = former(RULES) {
-            result = result.and(self.remove_rules_besides(link, &rules::parse(&locations)));
+        // First: mlx5 may refuse to compress completions while packets have time stamps
+        // (`mlx5e_modify_rx_cqe_compression_locked`).
+        let mut result = former(TIMESTAMPS).map_or(Ok(()), |config| self.restore_timestamps(link, &config));
+        // The kernel refuses to remove queues that flow rules or an indirection table refer to.
+        let locations = former(RULES).map(|locations| rules::parse(&locations));
+        if let Some(locations) = &locations {
+            result = result.and(self.remove_rules_besides(link, locations));
+        }
+        // Without rules, none of them was in use: the pod added them, or they had no effect.
+        if locations.is_none_or(|locations| locations.is_empty()) {
+            result = result.and(self.remove_rss_contexts(link));
         }
         let rss = former(RSS).filter(|bytes| bytes.len() >= rss::DATA);
         if let Some(bytes) = &rss {
@@ -143,12 +110,11 @@ impl EthtoolSocket {
     }
 
     fn get(&self, link: &LinkName, setting: &SettingBlock) -> Result<Option<Vec<u8>>, Error> {
-        let reply = self.request(link, setting.get, setting.length, |request| {
-            if setting.flow_type != 0 {
-                put(request, 4, setting.flow_type);
+        self.request(link, setting.get, setting.length, |request| {
+            for (word, value) in setting.selector.iter().enumerate() {
+                put(request, 4 * (word + 1), *value);
             }
-        })?;
-        Ok(reply.map(|bytes| bytes.to_vec()))
+        })
     }
 
     fn restore(&self, link: &LinkName, setting: &SettingBlock, former: &[u8]) -> Result<(), Error> {
@@ -170,9 +136,7 @@ impl EthtoolSocket {
 
     fn features(&self, link: &LinkName) -> Result<Option<Vec<u8>>, Error> {
         let room = features::length(features::MAX_BLOCKS);
-        let reply = self
-            .request(link, GFEATURES, room, |request| put(request, features::COUNT, features::MAX_BLOCKS))?;
-        Ok(reply.map(|bytes| bytes.to_vec()))
+        self.request(link, GFEATURES, room, |request| put(request, features::COUNT, features::MAX_BLOCKS))
     }
 
     fn restore_features(&self, link: &LinkName, former: &[u8]) -> Result<(), Error> {
@@ -184,11 +148,10 @@ impl EthtoolSocket {
     fn rss(&self, link: &LinkName) -> Result<Option<Vec<u8>>, Error> {
         let Some(sizes) = self.request(link, GRSSH, rss::DATA, |_| {})? else { return Ok(None) };
         let (table, key) = (number(&sizes, rss::TABLE), number(&sizes, rss::KEY));
-        let reply = self.request(link, GRSSH, rss::length(table, key), |request| {
+        self.request(link, GRSSH, rss::length(table, key), |request| {
             put(request, rss::TABLE, table);
             put(request, rss::KEY, key);
-        })?;
-        Ok(reply.map(|bytes| bytes.to_vec()))
+        })
     }
 
     /// Requests the driver's default indirection table if the table differs from the former one. The default table follows the
@@ -207,6 +170,36 @@ impl EthtoolSocket {
             Some(change) => self.set(link, SRSSH, &change),
             None => Ok(()),
         }
+    }
+
+    /// Removes the contexts of receive side scaling besides that of the link itself. Rules must not refer to them.
+    fn remove_rss_contexts(&self, link: &LinkName) -> Result<(), Error> {
+        let mut result = Ok(());
+        for context in 1..=MAX_RSS_CONTEXT {
+            let select = |request: &mut [u8]| put(request, rss::CONTEXT, context);
+            match self.request(link, GRSSH, rss::DATA, select) {
+                // Without a table, the context is deleted.
+                Ok(_) => result = result.and(self.request(link, SRSSH, rss::DATA, select).map(drop)),
+                Err(Error::Refused { errno: Errno::ENOENT, .. }) => {}
+                Err(error @ Error::NoSuchLink { .. }) => return Err(error),
+                // The driver has none, or not that many.
+                Err(_) => break,
+            }
+        }
+        result
+    }
+
+    /// Reads which packets the card provides with time stamps. The card does not do so by default.
+    fn timestamps(&self, link: &LinkName) -> Result<Option<Vec<u8>>, Error> {
+        self.ioctl(link, Ioctl::GetTimestamps, "SIOCGHWTSTAMP", TIMESTAMPS_LENGTH, |_| {})
+    }
+
+    fn restore_timestamps(&self, link: &LinkName, former: &[u8]) -> Result<(), Error> {
+        if former.len() != TIMESTAMPS_LENGTH || self.timestamps(link)?.as_deref() == Some(former) {
+            return Ok(());
+        }
+        let fill = |request: &mut [u8]| request.copy_from_slice(former);
+        self.ioctl(link, Ioctl::SetTimestamps, "SIOCSHWTSTAMP", TIMESTAMPS_LENGTH, fill).map(drop)
     }
 
     /// Reads the locations of the flow rules.
@@ -277,6 +270,25 @@ mod tests {
         socket.restore_driver_settings(&link, &before).unwrap();
         assert_eq!(shown(&node), text);
         assert_eq!(socket.driver_settings(&link).unwrap(), before);
+    }
+
+    #[test]
+    fn a_setting_that_fails_does_not_keep_the_others_from_being_restored() {
+        let node = node();
+        let (link, socket) = ("v0".parse().unwrap(), EthtoolSocket::open().unwrap());
+        let (mut former, text) = (socket.driver_settings(&link).unwrap(), shown(&node));
+        // The first settings, and the driver has neither.
+        for (name, length) in [(RSS, rss::DATA), ("privateFlags", 8)] {
+            former.0.insert(name.into(), "00".repeat(length));
+        }
+        node.run("ethtool", &["-L", "v0", "rx", "4", "tx", "4"]);
+        node.run("ethtool", &["-K", "v0", "tso", "off"]);
+        let error = socket.restore_driver_settings(&link, &former).unwrap_err();
+        assert!(
+            matches!(error, Error::Refused { operation: "ETHTOOL_GRSSH", .. }),
+            "the first error: {error}"
+        );
+        assert_eq!(shown(&node), text);
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The socket that ethtool requests are sent through.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::{
+    cell::RefCell,
+    os::fd::{AsFd, OwnedFd},
+};
 
 use identifiers::LinkName;
 use nix::{
@@ -10,13 +13,15 @@ use nix::{
 
 use crate::{
     Error,
-    kernel::{IoctlBuffer, ioctl},
+    kernel::{Ioctl, IoctlBuffer, ioctl},
 };
 
 /// A socket for requests to the links of one network namespace: that of the thread that opened it.
 #[derive(Debug)]
 pub struct EthtoolSocket {
     fd: OwnedFd,
+    /// Memory of the last request, for the next one.
+    memory: RefCell<Option<IoctlBuffer>>,
 }
 
 /// A command of `linux/ethtool.h`: its number and its name, such as `ETHTOOL_GSTATS`.
@@ -36,7 +41,7 @@ impl EthtoolSocket {
         let (family, kind) = (AddressFamily::Netlink, SockType::Raw);
         let fd =
             socket(family, kind, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute).map_err(Error::Open)?;
-        Ok(Self { fd })
+        Ok(Self { fd, memory: RefCell::default() })
     }
 
     /// Sends a command to a link. `room` is the length of request and reply in bytes; `fill` writes the fields after the
@@ -49,19 +54,38 @@ impl EthtoolSocket {
         command: EthtoolCommand,
         room: usize,
         fill: impl FnOnce(&mut [u8]),
-    ) -> Result<Option<IoctlBuffer>, Error> {
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let fill = |request: &mut [u8]| {
+            put(request, 0, command.number);
+            fill(request);
+        };
+        self.ioctl(link, Ioctl::Ethtool, command.name, room, fill)
+    }
+
+    /// Sends an ioctl to a link, as [`Self::request`]. `operation` is its name in errors.
+    pub(crate) fn ioctl(
+        &self,
+        link: &LinkName,
+        kind: Ioctl,
+        operation: &'static str,
+        room: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<Option<Vec<u8>>, Error> {
         let refused = |errno| match errno {
             Errno::ENODEV => Error::NoSuchLink { link: link.clone() },
-            errno => Error::Refused { operation: command.name, link: link.clone(), errno },
+            errno => Error::Refused { operation, link: link.clone(), errno },
         };
-        let mut request = IoctlBuffer::zeroed(room).map_err(refused)?;
-        put(&mut request, 0, command.number);
+        let mut memory = self.memory.borrow_mut();
+        let request = memory.take().map_or_else(|| IoctlBuffer::zeroed(room), |former| former.resized(room));
+        let mut request = request.map_err(refused)?;
         fill(&mut request);
-        match ioctl(self.fd.as_fd(), link, &mut request) {
-            Ok(()) => Ok(Some(request)),
+        let reply = match ioctl(self.fd.as_fd(), kind, link, &mut request) {
+            Ok(()) => Ok(Some(request.to_vec())),
             Err(Errno::EFAULT) => Ok(None),
             Err(errno) => Err(refused(errno)),
-        }
+        };
+        *memory = Some(request);
+        reply
     }
 }
 

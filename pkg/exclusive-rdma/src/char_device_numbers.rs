@@ -55,6 +55,19 @@ impl RenumberedDevice {
         Ok(statefile::remove(&path(node, function, device.index))?)
     }
 
+    /// Removes the record of a device that has its numbers again. `now` are its current ones.
+    pub(crate) fn remove_if_correct(
+        node: &Node,
+        function: &Function,
+        device: &Device,
+        now: &CharDevices,
+    ) -> Result<(), Error> {
+        match Self::find(node, function, device)? {
+            Some(record) if !now.matches(record.expected()) => Ok(()),
+            _ => Self::remove(node, function, device),
+        }
+    }
+
     /// Records the numbers that a device should have.
     pub(crate) fn write(
         node: &Node,
@@ -119,7 +132,7 @@ pub(crate) fn restore_numbers(
 
 /// Moves a device of this namespace to a new, unnamed one, and back: it then has the lowest numbers that are free. If this
 /// process is killed in between, the kernel deletes that namespace and returns the device.
-fn move_again(node: &Node, device: &Device) -> Result<(), Error> {
+pub(crate) fn move_again(node: &Node, device: &Device) -> Result<(), Error> {
     let (host, temporary) = (NetNs::current()?, NetNs::make()?);
     let find = |inside: &Handle| inside.find_device_by_index(device.index);
     let moved = node
@@ -185,4 +198,45 @@ fn gap(function: &Function, device: &Device, is: &CharDevices, then: &CharDevice
         then: Box::new(then.clone()),
     }
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use state::StateDir;
+
+    use super::*;
+    use crate::device_move::tests::device;
+
+    #[test]
+    fn a_record_is_of_one_device_of_this_boot() {
+        let dir = tempfile::tempdir().unwrap();
+        let node = Node::new(StateDir::at(dir.path()), Vec::new(), None);
+        let function: Function = "0000:af:00.3".parse().unwrap();
+        let device = |index| device(index, "mlx5_3", 1);
+        let expected: CharDevices = serde_json::from_str(r#"["uverbs3"]"#).unwrap();
+        let find = |index| RenumberedDevice::find(&node, &function, &device(index)).unwrap();
+        assert!(find(7).is_none());
+        RenumberedDevice::write(&node, &function, &device(7), &expected).unwrap();
+        assert_eq!(find(7).unwrap().expected(), &expected);
+        let now = |names: &str| serde_json::from_str(names).unwrap();
+        let remove = |names| RenumberedDevice::remove_if_correct(&node, &function, &device(7), &now(names));
+        remove(r#"["uverbs4"]"#).unwrap();
+        assert!(find(7).is_some(), "it still has other numbers");
+        remove(r#"["uverbs3"]"#).unwrap();
+        assert!(find(7).is_none());
+        RenumberedDevice::write(&node, &function, &device(7), &expected).unwrap();
+        let other = "0000:af:00.4".parse().unwrap();
+        assert!(find(8).is_none() && RenumberedDevice::find(&node, &other, &device(7)).unwrap().is_none());
+
+        let file = path(&node, &function, 7);
+        let record =
+            |boot_id: &str, index| RenumberedDevice { boot_id: boot_id.into(), index, ..find(7).unwrap() };
+        let (former_boot, other_index) = (record("former", 7), record(journal::boot_id().unwrap(), 8));
+        for record in [former_boot, other_index] {
+            std::fs::write(&file, serde_json::to_vec(&record).unwrap()).unwrap();
+            assert!(find(7).is_none(), "{record:?}");
+        }
+        RenumberedDevice::remove(&node, &function, &device(7)).unwrap();
+        assert!(!file.exists());
+    }
 }

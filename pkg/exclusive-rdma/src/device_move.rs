@@ -11,7 +11,10 @@ use cni::AddRequest;
 use identifiers::Attachment;
 use netns::{NetNs, NetNsId};
 use plugin_runtime::{Error, Node, is_attached_by_go_since, other_netns};
-use rdma::{CharDevices, Device, Handle, MoveError};
+use rdma::{
+    CharDevices, Device, Handle, MoveError,
+    resource::{CounterCriteria, OptionalCounters},
+};
 use serde::{Deserialize, Serialize};
 use state::claim::{self, ClaimKind};
 use sysfs::Function;
@@ -21,6 +24,7 @@ use crate::{
     char_device_numbers::{refusal, restore_numbers},
     error::ExclusiveError,
     move_guard::MoveGuard,
+    port_counters,
 };
 
 /// How long DEL waits for a device to return from a namespace that was deleted. The kernel returns it in the background,
@@ -50,6 +54,13 @@ pub struct DeviceMove {
     /// Whether adaptive moderation of completions was on (`RDMA_NLDEV_ATTR_DEV_DIM`).
     #[serde(default)]
     adaptive_moderation: Option<bool>,
+    /// By which criteria the kernel bound the queue pairs of each port to counter sets; absent for a driver without them, and
+    /// in journals of earlier releases.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    counter_criteria: Vec<CounterCriteria>,
+    /// The enabled optional counters of each port; absent as `counter_criteria`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    optional_counters: Vec<OptionalCounters>,
     netns: PathBuf,
     /// `None` if that namespace was already gone when this was recorded.
     netns_id: Option<NetNsId>,
@@ -66,6 +77,7 @@ impl DeviceMove {
         device: &Device,
         pod: &NetNs,
         char_devices: &CharDevices,
+        (counter_criteria, optional_counters): (Vec<CounterCriteria>, Vec<OptionalCounters>),
     ) -> Self {
         Self {
             owner: request.attachment.clone(),
@@ -74,6 +86,8 @@ impl DeviceMove {
             index: Some(device.index),
             node_guid: Some(device.node_guid.to_string()),
             adaptive_moderation: device.adaptive_moderation,
+            counter_criteria,
+            optional_counters,
             netns: request.netns.clone(),
             netns_id: Some(pod.id()),
             char_devices: char_devices.clone(),
@@ -89,6 +103,8 @@ impl DeviceMove {
             index: None,
             node_guid: None,
             adaptive_moderation: None,
+            counter_criteria: Vec::new(),
+            optional_counters: Vec::new(),
             netns: pod.map(|pod| pod.path().to_owned()).unwrap_or_default(),
             netns_id: pod.map(NetNs::id),
             char_devices: CharDevices::default(),
@@ -230,7 +246,7 @@ impl DeviceMove {
         let _guard = MoveGuard::acquire(node, &self.function)?;
         let named = |rdma: &Handle| {
             let found = self.find(rdma)?;
-            found.map(|device| self.restore_name_and_moderation(rdma, device)).transpose()
+            found.map(|device| self.restore_settings(rdma, device)).transpose()
         };
         match rdma::move_device_from(pod, named, &host) {
             Err(MoveError::NoSuchDevice { .. } | MoveError::Other(rdma::Error::NoRdma)) => Ok(false),
@@ -283,11 +299,12 @@ impl DeviceMove {
 
     fn restore(&self, node: &Node) -> Result<(), Error> {
         let Some(device) = self.find_on_host(node)? else { return Ok(()) };
-        Ok(self.restore_name_and_moderation(node.rdma()?, device).map(drop)?)
+        Ok(self.restore_settings(node.rdma()?, device).map(drop)?)
     }
 
-    /// Restores name and adaptive moderation of a device in the handle's namespace.
-    fn restore_name_and_moderation(&self, rdma: &Handle, device: Device) -> Result<Device, rdma::Error> {
+    /// Restores name, adaptive moderation and counters of a device in the handle's namespace.
+    fn restore_settings(&self, rdma: &Handle, device: Device) -> Result<Device, rdma::Error> {
+        port_counters::restore(rdma, &device, &self.counter_criteria, &self.optional_counters);
         if let Some(on) = self.adaptive_moderation.filter(|on| device.adaptive_moderation == Some(!on)) {
             rdma.set_adaptive_moderation(&device, on)?;
         }
@@ -386,3 +403,6 @@ impl fmt::Display for DeviceMove {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

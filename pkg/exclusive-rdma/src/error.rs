@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use plugin_runtime::{Condition, PluginError};
+use plugin_runtime::{Condition, FIRMWARE_TIMEOUT, PluginError};
 use rdma::{CharDevices, MoveError};
 use sysfs::Function;
 
@@ -33,6 +33,9 @@ pub(crate) enum ExclusiveError {
         was: Box<CharDevices>,
         note: PathBuf,
     },
+    /// The device has no uverbs device, although `ib_uverbs` is loaded.
+    #[error("RDMA device {device} of {function} has no uverbs device")]
+    NoUverbs { device: String, function: Function },
     /// The device would get other character devices by a move.
     #[error(
         "RDMA device {device} of {function} has {is} and would have {then} in the pod: the kernel assigns the \
@@ -58,6 +61,8 @@ impl PluginError for ExclusiveError {
             | Self::NotReady { .. }
             | Self::Renumbered { .. }
             | Self::LowerNumbersFree { .. } => Condition::NoRdma,
+            Self::NoUverbs { .. } => Condition::TryAgain,
+            Self::Refused(error) if is_firmware_timeout(error) => Condition::TryAgain,
             Self::Refused(_) => Condition::Internal,
             Self::NotInPod(_) | Self::Gone { .. } | Self::OtherNumbers { .. } => Condition::Changed,
         }
@@ -73,6 +78,7 @@ impl PluginError for ExclusiveError {
             Self::Refused(MoveError::DriverCannotMove { .. }) => {
                 "use such cards in shared RDMA mode, with macvlan or ipvlan".into()
             }
+            Self::Refused(error) if is_firmware_timeout(error) => FIRMWARE_TIMEOUT.into(),
             Self::NotReady { .. } => {
                 "the pod requires RDMA (rdma.require) and was not started without it; check that the link's other end \
                  is up (`rdma link`) and that the GID table is not full (/sys/class/infiniband/*/ports/*/gids)"
@@ -84,15 +90,26 @@ impl PluginError for ExclusiveError {
                  reads the numbers again, remove {} if it exists, and start the pod again",
                 note.display()
             ),
+            Self::NoUverbs { .. } => {
+                "ib_uverbs creates it when the device is registered: nothing was changed; check the kernel log if it \
+                 does not exist soon"
+                    .into()
+            }
             Self::LowerNumbersFree { .. } => {
                 "nothing was changed; the pod's containers have the device nodes of the current numbers. A driver \
-                 was unbound or VFs were removed: bind it again, or recreate the VFs; or remove all VFs, recreate them \
-                 and restart the device plugin"
+                 was unbound, as for vfio-pci, or VFs were removed: bind it again, or run `silkrail vf renumber` and delete \
+                 this pod; or remove all VFs, recreate them and restart the device plugin"
                     .into()
             }
             Self::Refused(_) | Self::NotInPod(_) | Self::Gone { .. } | Self::OtherNumbers { .. } => String::new(),
         }
     }
+}
+
+/// Whether the firmware did not answer when the kernel registered the device again (`drivers/infiniband/core/device.c:
+/// rdma_dev_change_netns`): it is in the pod then.
+fn is_firmware_timeout(error: &MoveError) -> bool {
+    matches!(error, MoveError::Other(rdma::Error::Netlink(error)) if error.is_firmware_timeout())
 }
 
 #[cfg(test)]

@@ -9,16 +9,19 @@
 
 mod change;
 mod char_device_numbers;
+mod close_gaps;
 mod device_move;
 mod device_ready;
 mod driver_rebind;
 mod error;
 mod move_guard;
 mod pod_map_update;
+mod port_counters;
 mod rdma_add;
 mod requirement;
 
 pub use change::{PLUGIN, RdmaChange};
+pub use close_gaps::{Renumbering, close_gaps, preview_gaps};
 pub use device_move::DeviceMove;
 pub use driver_rebind::DriverRebind;
 pub use rdma_add::{MovedDevice, RdmaAdd, require_exclusive_mode};

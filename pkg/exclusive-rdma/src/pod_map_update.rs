@@ -61,3 +61,42 @@ impl fmt::Display for PodMapUpdate {
         write!(f, "pod map entry of {}", self.attachment)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rdma::Guid;
+    use state::StateDir;
+
+    use super::*;
+    use crate::device_move::tests::device;
+
+    #[test]
+    fn the_entry_has_the_device_until_the_former_content_is_restored() {
+        let dir = tempfile::tempdir().unwrap();
+        let node = Node::new(StateDir::at(dir.path()), Vec::new(), None);
+        let attachment: Attachment = "c0ffee@net1".parse().unwrap();
+        let device = device(7, "mlx5_3", 1);
+        let char_devices: CharDevices = serde_json::from_str(r#"["umad3", "uverbs3"]"#).unwrap();
+        let update = || PodMapUpdate::of(&node, &attachment, &device, &char_devices);
+        assert!(update().is_none(), "the main plugin wrote no entry");
+        let mut former = Entry::new("sriov", attachment.clone());
+        (former.rdma.pci, former.rdma.vf_index) = ("0000:af:00.3".parse().ok(), Some(1));
+        node.state.podmap().write(&attachment, &former).unwrap();
+        let (change, entry) = update().unwrap();
+        change.write(&node, &entry).unwrap();
+        let read = || pod_map_entry::read(&node, &attachment).unwrap();
+        let rdma = read().unwrap().rdma;
+        assert_eq!(
+            (rdma.mode, rdma.ibdev.as_deref(), rdma.port),
+            (AttachMode::Exclusive, Some("mlx5_3"), Some(1))
+        );
+        assert_eq!(rdma.node_guid, Some(Guid(1).to_string()));
+        assert_eq!(rdma.char_devices, ["umad3", "uverbs3"]);
+        assert_eq!((rdma.pci, rdma.vf_index), (former.rdma.pci, Some(1)), "of the main plugin");
+        change.revert(&node).unwrap();
+        assert_eq!(read().unwrap(), former);
+        node.state.podmap().remove(&attachment).unwrap();
+        change.revert(&node).unwrap();
+        assert!(read().is_none());
+    }
+}

@@ -23,6 +23,7 @@ use crate::{
     error::ExclusiveError,
     move_guard::MoveGuard,
     pod_map_update::{PodMapUpdate, set_rdma_info},
+    port_counters,
 };
 
 /// How long a device may take to return from its former pod.
@@ -127,8 +128,11 @@ impl RdmaAdd<'_, '_> {
     {
         self.require_not_infiniband(&device)?;
         let guard = MoveGuard::acquire(self.node, self.function)?;
-        let char_devices = self.char_devices(&device, &guard)?;
-        let device_move = DeviceMove::of(self.request, self.function, &device, self.pod, &char_devices);
+        let (device, present) = self.with_char_devices(device)?;
+        let char_devices = self.char_devices(&device, present, &guard)?;
+        let counters = port_counters::read(self.node, &device)?;
+        let device_move =
+            DeviceMove::of(self.request, self.function, &device, self.pod, &char_devices, counters);
         let (node, pod) = (self.node, self.pod);
         journal.record_and_apply(RdmaChange::Move(device_move.clone()).into(), |_| {
             device_move.move_to_pod(node, &device, pod, &guard)
@@ -137,10 +141,33 @@ impl RdmaAdd<'_, '_> {
         Ok(MovedDevice { device, char_devices })
     }
 
+    /// Returns a device with its character devices, which sysfs lists by its name. udev may have renamed it since it was read,
+    /// while this call waited for the lock.
+    fn with_char_devices(&self, device: Device) -> Result<(Device, CharDevices), Error> {
+        let sysfs = &self.node.sysfs;
+        let char_devices = CharDevices::of(sysfs, self.function, &device.name)?;
+        if char_devices.has_uverbs() || sysfs.all_uverbs()?.is_none() {
+            return Ok((device, char_devices));
+        }
+        let function = self.function.clone();
+        let Some(renamed) = self.node.rdma()?.find_device_by_index(device.index)? else {
+            return Err(ExclusiveError::NoUverbs { device: device.name, function }.into());
+        };
+        let char_devices = CharDevices::of(sysfs, self.function, &renamed.name)?;
+        if !char_devices.has_uverbs() {
+            return Err(ExclusiveError::NoUverbs { device: renamed.name, function }.into());
+        }
+        Ok((renamed, char_devices))
+    }
+
     /// Returns the character devices of a device, which will have the same numbers in the pod.
-    fn char_devices(&self, device: &Device, guard: &MoveGuard) -> Result<CharDevices, Error> {
+    fn char_devices(
+        &self,
+        device: &Device,
+        mut now: CharDevices,
+        guard: &MoveGuard,
+    ) -> Result<CharDevices, Error> {
         let (node, function) = (self.node, self.function);
-        let mut now = CharDevices::of(&node.sysfs, function, &device.name)?;
         if let Some(renumbered) = RenumberedDevice::find(node, function, device)? {
             now = restore_numbers(node, function, device, renumbered.expected(), guard)?;
             if !now.matches(renumbered.expected()) {

@@ -37,3 +37,29 @@ impl ExclusiveRdmaRequirement {
         Ok(Self::Ready(timeout))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use cni::{CniArgs, NetConf};
+
+    use super::*;
+
+    #[test]
+    fn a_pod_waits_only_if_it_requires_rdma_and_for_the_configured_time() {
+        let read = |rdma: &str| {
+            let conf = NetConf::parse(format!(r#"{{"name": "rail", "rdma": {rdma}}}"#).as_bytes()).unwrap();
+            let call = CallContext { conf, args: CniArgs::default(), cni_path: Vec::new(), stdin: &[] };
+            ExclusiveRdmaRequirement::of(&call)
+        };
+        for device in ["null", "{}", r#"{"require": false}"#, r#"{"require": false, "timeoutMs": 0}"#] {
+            assert_eq!(read(device).unwrap(), ExclusiveRdmaRequirement::Device, "{device}");
+        }
+        for (timeout, milliseconds) in [("null", 10_000), ("1", 1), ("100000", 100_000)] {
+            let ready = ExclusiveRdmaRequirement::Ready(Duration::from_millis(milliseconds));
+            assert_eq!(read(&format!(r#"{{"require": true, "timeoutMs": {timeout}}}"#)).unwrap(), ready);
+        }
+        for invalid in ["0", "-1", "100001"] {
+            assert!(read(&format!(r#"{{"require": true, "timeoutMs": {invalid}}}"#)).is_err(), "{invalid}");
+        }
+    }
+}

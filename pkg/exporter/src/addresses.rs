@@ -98,5 +98,12 @@ mod tests {
         assert_eq!(claimed(), [1]);
         symlink("b@n", state.join("ipam").join(BOOT).join("claims/10.0.0.3")).unwrap();
         assert_eq!(claimed(), [2]);
+        let claims = state.join("ipam").join(BOOT).join("claims");
+        fs::rename(&claims, state.join("kept")).unwrap();
+        fs::write(&claims, "").unwrap();
+        assert_eq!(claimed(), [0; 0], "unknown values are not exposed");
+        fs::remove_file(&claims).unwrap();
+        fs::rename(state.join("kept"), &claims).unwrap();
+        assert_eq!(claimed(), [2]);
     }
 }

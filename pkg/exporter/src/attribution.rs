@@ -36,3 +36,18 @@ impl Attribution {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sole_use_is_the_least_exact() {
+        use Attribution::{ExclusiveNetns, PidCounter, Psn, SoleUser};
+        let order = [ExclusiveNetns, PidCounter, Psn, SoleUser];
+        for (at, one) in order.into_iter().enumerate() {
+            let worse = order.into_iter().filter(|other| one.is_better_than(*other));
+            assert_eq!(worse.collect::<Vec<_>>(), order[at + 1..], "{one:?}");
+        }
+    }
+}

@@ -110,6 +110,8 @@ mod tests {
         for (kind, reason) in [
             (io::ErrorKind::PermissionDenied, ErrorReason::Permission),
             (io::ErrorKind::TimedOut, ErrorReason::Timeout),
+            (io::ErrorKind::WouldBlock, ErrorReason::Timeout),
+            (io::ErrorKind::InvalidData, ErrorReason::Malformed),
             (io::ErrorKind::NotFound, ErrorReason::Refused),
         ] {
             let error = CollectError::new(Collector::Counters, &DisplayChain(kind.into()));
@@ -119,7 +121,14 @@ mod tests {
 
     #[test]
     fn missing_driver_support_is_not_a_failure() {
-        assert!(!ErrorReason::Unsupported.counts_as_failure() && !ErrorReason::Collision.counts_as_failure());
-        assert!(ErrorReason::Timeout.counts_as_failure() && ErrorReason::Permission.counts_as_failure());
+        use ErrorReason::{
+            Collision, Malformed, Permission, Refused, Timeout, TooMany, Unreadable, Unsupported,
+        };
+        assert!(![Unsupported, Collision, Unreadable].into_iter().any(ErrorReason::counts_as_failure));
+        assert!(
+            [Permission, Timeout, Malformed, TooMany, Refused]
+                .into_iter()
+                .all(ErrorReason::counts_as_failure)
+        );
     }
 }

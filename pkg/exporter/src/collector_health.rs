@@ -87,4 +87,32 @@ mod tests {
         let errors: Vec<_> = health.errors().map(|((_, reason), count)| (reason.name(), count)).collect();
         assert_eq!(errors, [("unsupported", 1), ("timeout", 2)]);
     }
+
+    #[test]
+    fn the_last_success_remains_while_a_collector_fails_and_errors_add_up() {
+        let mut health = CollectorHealth::default();
+        let mut record = |errors: &[ErrorReason], spent| {
+            let error = |reason: &ErrorReason| CollectError {
+                collector: Collector::Gids,
+                reason: *reason,
+                what: "x: y".into(),
+            };
+            let errors: Vec<_> = errors.iter().map(error).collect();
+            let mut times = CollectorTimes::default();
+            times.add(Collector::Gids, Duration::from_secs(spent));
+            let same = times;
+            times.add_all(&same);
+            health.record(CollectorSet::none().with(Collector::Gids), &errors, &times)[&Collector::Gids]
+        };
+        let well = record(&[ErrorReason::Unsupported], 1);
+        assert!(well.succeeded && well.spent == Duration::from_secs(2));
+        for _ in 0..2 {
+            let failed = record(&[ErrorReason::Unsupported, ErrorReason::Timeout], 0);
+            assert_eq!((failed.succeeded, failed.last_success), (false, well.last_success));
+        }
+        let again = record(&[], 0);
+        assert!(again.succeeded && again.last_success > well.last_success);
+        let errors: Vec<_> = health.errors().map(|((_, reason), count)| (reason.name(), count)).collect();
+        assert_eq!(errors, [("unsupported", 3), ("timeout", 2)]);
+    }
 }

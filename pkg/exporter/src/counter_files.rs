@@ -267,6 +267,26 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_gone_is_no_error_and_the_others_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["c", "a", "b"] {
+            fs::write(dir.path().join(name), "1\n").unwrap();
+        }
+        let mut errors = Vec::new();
+        let mut files = CounterFiles::open(dir.path(), &OpenFileBudget::new(0), &mut errors);
+        let mut names = |errors: &mut Vec<CollectError>| files.read(dir.path(), errors).names.to_vec();
+        assert_eq!(names(&mut errors), ["a", "b", "c"]);
+        fs::remove_file(dir.path().join("a")).unwrap();
+        assert_eq!(names(&mut errors), ["b", "c"]);
+        fs::remove_file(dir.path().join("b")).unwrap();
+        fs::create_dir(dir.path().join("b")).unwrap();
+        assert_eq!((names(&mut errors), errors.len()), (vec!["c".to_owned()], 1), "{errors:?}");
+        fs::remove_dir(dir.path().join("b")).unwrap();
+        fs::write(dir.path().join("b"), "2\n").unwrap();
+        assert_eq!(names(&mut errors), ["b", "c"], "a failure is not for ever");
+    }
+
+    #[test]
     fn a_counter_that_had_a_value_is_always_read_again() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("port_rcv_data");

@@ -265,5 +265,10 @@ pub(crate) mod tests {
         let third = CounterValues::of_port(&port(&[("y", 3)], &[], &[]), &mut layouts, Some(&first.layout));
         assert!(!Arc::ptr_eq(&first.layout, &third.layout));
         assert_eq!(third.values, [3]);
+        // A layout that no port has is forgotten with the next new one, and that of a port is kept.
+        drop((first, second));
+        let fourth = CounterValues::of_port(&port(&[("z", 4)], &[], &[]), &mut layouts, None);
+        let met: Vec<_> = layouts.met.iter().map(Arc::as_ptr).collect();
+        assert_eq!(met, [&third.layout, &fourth.layout].map(Arc::as_ptr));
     }
 }

@@ -124,6 +124,19 @@ mod tests {
     }
 
     #[test]
+    fn only_a_pci_function_that_is_no_vf_has_a_port_of_its_own() {
+        for (function, is_vf, is_physical) in [
+            (Some("0000:af:00.0"), false, true),
+            (Some("0000:af:08.2"), true, false),
+            (Some("mlx5_core.sf.4"), false, false),
+            (None, false, false),
+        ] {
+            let info = DeviceInfo { function: function.map(str::to_owned), is_vf, ..DeviceInfo::default() };
+            assert_eq!(info.is_physical(), is_physical, "{function:?}");
+        }
+    }
+
+    #[test]
     fn a_software_device_has_no_hardware() {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("class/infiniband/rxe0")).unwrap();

@@ -78,7 +78,8 @@ impl Exporter {
         let mut history = CounterHistory::default();
         let boot_id = bootid::below(&settings.root).ok();
         let file = settings.counter_file.clone().zip(boot_id);
-        let mut counter_file = file.map(|(path, boot_id)| CounterFile::new(path, boot_id));
+        let mut counter_file =
+            file.map(|(path, boot_id)| CounterFile::new(path, boot_id, settings.counter_sink.clone()));
         if let Some(file) = &mut counter_file {
             file.restore(&mut history);
         }

@@ -70,17 +70,21 @@ impl FamilyWriter {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::{sync::Arc, time::UNIX_EPOCH};
 
     use exposition::ExpositionFormat;
     use rdma::{Device, Guid, PortState};
 
     use super::*;
-    use crate::{DeviceInfo, DeviceReading, PodInfo, PortReading, RawCounters, counter_layout::tests::port};
+    use crate::{
+        DeviceInfo, DeviceReading, PodInfo, PortReading, ProcessInfo, RawCounters,
+        counter_layout::{CounterLayouts, tests::port},
+        counter_values::CounterValues,
+    };
 
     /// A device with these ports, numbered from 1.
-    fn device(ports: Vec<PortReading>) -> DeviceReading {
+    pub(crate) fn device(ports: Vec<PortReading>) -> DeviceReading {
         let numbered = (1..).zip(ports).map(|(number, mut port)| {
             port.port.port = number;
             port
@@ -122,6 +126,14 @@ mod tests {
         let text = writer.write(&report, &CounterHistory::default()).encode(ExpositionFormat::Text);
         let of_metric = |line: &&str| line.starts_with(&format!("{metric}{{"));
         text.lines().filter(of_metric).map(str::to_owned).collect()
+    }
+
+    /// Returns the lines of all metrics with this beginning, without the label of the node.
+    pub(crate) fn lines_with(report: &NodeSnapshot, beginning: &str) -> Vec<String> {
+        let written = FamilyWriter::default().write(report, &CounterHistory::default());
+        let text = written.encode(ExpositionFormat::Text);
+        let lines = text.lines().filter(|line| line.starts_with(beginning));
+        lines.map(|line| line.replace("node=\"n\",", "").replace("{node=\"n\"}", "")).collect()
     }
 
     #[test]
@@ -188,6 +200,12 @@ mod tests {
         shows(&reading, "rdma_port_state", r#"netns="pod""#);
         reading.pod = Some(pod("b"));
         shows(&reading, "rdma_device_owner_info", r#"pod_name="b""#);
+        reading.process = Some(Arc::new(ProcessInfo { command: "train".into(), cgroup: "/job_17".into() }));
+        shows(&reading, "rdma_device_owner_info", r#"pod_name="b",owner="pod"}"#);
+        reading.pod = None;
+        shows(&reading, "rdma_device_owner_info", r#"owner="process",command="train",cgroup="/job_17"}"#);
+        reading.process = None;
+        shows(&reading, "rdma_device_owner_info", r#"owner="unknown"}"#);
     }
 
     /// A device that moves to another pod keeps its series: only one of them names the pod.
@@ -213,6 +231,108 @@ mod tests {
         let second = text(&mut FamilyWriter::default(), &reading);
         let changed: Vec<_> = second.lines().filter(|line| !first.contains(line)).collect();
         assert!(matches!(changed[..], [only] if only.starts_with("rdma_device_owner_info")), "{changed:?}");
+    }
+
+    #[test]
+    fn statistics_of_a_priority_are_in_base_units() {
+        let link = [
+            ("rx_prio3_pause", 7),
+            ("rx_prio3_pause_duration", 1_500_000),
+            ("tx_prio3_pause", 6),
+            ("rx_prio3_discards", 5),
+            ("rx_prio3_bytes", 4),
+            ("tx_prio4_packets", 3),
+        ];
+        let reading = device(vec![port(&[("np_cnp_sent", 2)], &[], &link)]);
+        let labels = |way: &str, priority| {
+            format!(r#"{{node="n",device="d0",port="1",direction="{way}",priority="{priority}"}}"#)
+        };
+        let (receive, transmit) = (labels("receive", 3), labels("transmit", 3));
+        for (metric, expected) in [
+            ("rdma_pfc_pause_frames_total", vec![format!("{receive} 7"), format!("{transmit} 6")]),
+            ("rdma_pfc_pause_seconds_total", vec![format!("{receive} 1.5")]),
+            ("rdma_priority_discards_total", vec![format!("{receive} 5")]),
+            ("rdma_priority_bytes_total", vec![format!("{receive} 4")]),
+            ("rdma_priority_packets_total", vec![format!("{} 3", labels("transmit", 4))]),
+            (
+                "rdma_congestion_events_total",
+                vec![r#"{node="n",device="d0",port="1",event="cnp_sent"} 2"#.to_owned()],
+            ),
+        ] {
+            let expected: Vec<_> = expected.iter().map(|rest| format!("{metric}{rest}")).collect();
+            assert_eq!(lines(&reading, metric), expected);
+        }
+    }
+
+    #[test]
+    fn bytes_without_a_pod_are_those_of_the_host() {
+        let (mut history, mut layouts) = (CounterHistory::default(), CounterLayouts::default());
+        for words in [10, 250] {
+            let port = port(&[], &[("port_rcv_data", words)], &[]);
+            let mut values = CounterValues::of_port(&port, &mut layouts, None);
+            history.update_port((0, 1), ("d0", "d0"), None, &mut values);
+        }
+        let mut reading = device(vec![port(&[], &[("port_rcv_data", 250)], &[])]);
+        let lines = |reading: &DeviceReading| -> Vec<String> {
+            let mut report = NodeSnapshot::new("n".into(), UNIX_EPOCH);
+            report.devices.push(DeviceSnapshot::new(reading.clone(), None));
+            let text = FamilyWriter::default().write(&report, &history).encode(ExpositionFormat::Text);
+            text.lines()
+                .filter(|line| line.starts_with("rdma_port_unattributed"))
+                .map(str::to_owned)
+                .collect()
+        };
+        let expected =
+            r#"rdma_port_unattributed_bytes_total{node="n",device="d0",port="1",direction="receive"} 960"#;
+        assert_eq!(lines(&reading), [expected]);
+        (reading.on_node, reading.pod) = (false, Some(pod("a")));
+        assert!(lines(&reading).is_empty());
+    }
+
+    #[test]
+    fn a_counter_of_a_pod_on_a_port_has_its_most_exact_attribution_only() {
+        use crate::Attribution::{PidCounter, Psn, SoleUser};
+        let (mut history, mut layouts) = (CounterHistory::default(), CounterLayouts::default());
+        let mut count = |history: &mut CounterHistory, name, how, number, port: &PortReading| {
+            let counted = CounterValues::of_port(port, &mut layouts, None);
+            history.add_to_account(pod(name), ("d0".into(), number, how), &counted);
+        };
+        let both = port(&[("out_of_sequence", 5)], &[("port_xmit_packets", 9)], &[]);
+        for (name, number) in [("a", 1), ("a", 2), ("b", 1)] {
+            count(&mut history, name, SoleUser, number, &both);
+        }
+        count(&mut history, "a", Psn, 1, &port(&[], &[("port_xmit_packets", 7)], &[]));
+        let mut writer = FamilyWriter::default();
+        let mut lines = |history: &CounterHistory, metric: &str| -> Vec<String> {
+            let report = NodeSnapshot::new("n".into(), UNIX_EPOCH);
+            let text = writer.write(&report, history).encode(ExpositionFormat::Text);
+            let lines = text.lines().filter(|line| line.starts_with(metric));
+            let short = |line: &str| {
+                let value = |key: &str| {
+                    line.split(&format!("{key}=\"")).nth(1).unwrap().split('"').next().unwrap().to_owned()
+                };
+                let number = line.rsplit(' ').next().unwrap();
+                format!("{} {} {} {number}", value("pod_name"), value("port"), value("attribution"))
+            };
+            lines.map(short).collect()
+        };
+        let packets = "rdma_pod_transmit_packets_total";
+        let errors = ["rdma_pod_out_of_sequence_total", "rdma_pod_errors_total"];
+        for _ in 0..2 {
+            assert_eq!(lines(&history, packets), ["a 1 psn 7", "a 2 sole-user 9", "b 1 sole-user 9"]);
+            for metric in errors {
+                assert_eq!(
+                    lines(&history, metric),
+                    ["a 1 sole-user 5", "a 2 sole-user 5", "b 1 sole-user 5"]
+                );
+            }
+        }
+        count(&mut history, "a", PidCounter, 1, &port(&[("out_of_sequence", 3)], &[], &[]));
+        for metric in errors {
+            assert_eq!(lines(&history, metric), ["a 1 pid-counter 3", "a 2 sole-user 5", "b 1 sole-user 5"]);
+        }
+        history.forget(|pod| pod.name == "b");
+        assert_eq!(lines(&history, packets), ["b 1 sole-user 9"]);
     }
 
     #[test]

@@ -63,6 +63,7 @@ pub use exporter::Exporter;
 
 pub use collect_error::{CollectError, ErrorReason};
 pub use common_totals::{CommonTotals, PriorityTotals};
+pub use counter_history::saved::{CounterSink, save_counters};
 pub use device_reading::{DeviceReading, PodInfo, PortReading, RawCounters};
 pub use device_resources::DeviceResources;
 pub use name_filter::NameFilter;

@@ -177,3 +177,6 @@ impl NetnsDiscovery {
         Some(CollectError { collector: Collector::Devices, reason, what })
     }
 }
+
+#[cfg(test)]
+mod tests;

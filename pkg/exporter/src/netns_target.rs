@@ -203,3 +203,93 @@ impl SysfsView {
         Ok(names)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, fs};
+
+    use super::*;
+    use crate::families::tests::device;
+
+    fn found(id: NetNsId, path: &str) -> NetnsTarget {
+        NetnsTarget::found(&FoundNetNs { id, path: path.into(), pid: None }, None, None)
+    }
+
+    #[test]
+    fn devices_are_listed_again_when_a_name_changes_after_a_while_and_on_request() {
+        let root = tempfile::tempdir().unwrap();
+        let class = root.path().join("class/infiniband");
+        fs::create_dir_all(class.join("mlx5_0")).unwrap();
+        let host = NetNs::current().unwrap();
+        let target = NetnsTarget::node(&host, &Sysfs::at(root.path()));
+        let lists = Cell::new(0);
+        let is_listed = || {
+            let before = lists.get();
+            let list = || {
+                lists.set(before + 1);
+                Ok(vec![device(Vec::new()).device])
+            };
+            assert_eq!(target.devices(&host, list).unwrap().len(), 1);
+            lists.get() > before
+        };
+        assert_eq!([is_listed(), is_listed()], [true, false]);
+        fs::rename(class.join("mlx5_0"), class.join("mlx5_1")).unwrap();
+        assert_eq!([is_listed(), is_listed()], [true, false]);
+        fs::create_dir(class.join("mlx5_0")).unwrap();
+        assert_eq!([is_listed(), is_listed()], [true, false]);
+        target.forget_devices();
+        assert_eq!([is_listed(), is_listed()], [true, false]);
+        let age = |age| {
+            let mut kept = target.devices.lock().unwrap();
+            kept.as_mut().unwrap().listed = Instant::now().checked_sub(age).unwrap();
+        };
+        age(DEVICE_LIST_TTL / 2);
+        assert!(!is_listed());
+        age(DEVICE_LIST_TTL);
+        assert!(is_listed());
+        let failed = || Err(rdma::Error::NoRdma);
+        target.forget_devices();
+        assert!(target.devices(&host, failed).is_err());
+        assert!(is_listed(), "an error is not kept");
+    }
+
+    #[test]
+    fn a_namespace_is_entered_only_if_its_path_still_refers_to_it() {
+        let host = NetNs::current().unwrap();
+        let own = "/proc/thread-self/ns/net";
+        let run = |target: &NetnsTarget| target.run_in_netns(&host, || 7).map_err(|error| error.to_string());
+        assert_eq!(run(&NetnsTarget::node(&host, &Sysfs::at("/sys"))), Ok(Some(7)));
+        for (id, path) in
+            [(NetNsId::new(4, 1), own), (host.id(), "/nonexistent"), (host.id(), "/proc/self/status")]
+        {
+            assert_eq!(run(&found(id, path)), Ok(None), "{path}");
+            assert!(found(id, path).view(&host).unwrap().is_none());
+            assert!(found(id, path).device_names(&host).unwrap().is_empty());
+        }
+        match run(&found(host.id(), own)) {
+            Ok(result) => assert_eq!(result, Some(7)),
+            Err(error) => assert!(error.contains("cannot enter"), "it needs CAP_SYS_ADMIN: {error}"),
+        }
+    }
+
+    #[test]
+    fn only_an_attachment_with_a_device_of_its_own_has_a_target() {
+        let mut entry = Entry::new("rdma", "a@net1".parse().unwrap());
+        entry.pod = Some(podmap::PodRef { namespace: "ml".into(), name: "a".into(), uid: Some("u".into()) });
+        entry.container.netns_path = "/run/netns/a".into();
+        (entry.container.netns_dev, entry.container.netns_ino) = (4, 4026532999);
+        for mode in [AttachMode::None, AttachMode::Shared] {
+            entry.rdma.mode = mode;
+            assert!(NetnsTarget::of(&entry, Path::new("/host")).is_none());
+        }
+        entry.rdma.mode = AttachMode::Exclusive;
+        let target = NetnsTarget::of(&entry, Path::new("/host")).unwrap();
+        assert_eq!(target.path.as_deref(), Some(Path::new("/host/run/netns/a")));
+        assert_eq!((target.id, target.is_node()), (NetNsId::new(4, 4026532999), false));
+        assert_eq!(target.pod.as_ref().map(|pod| &*pod.name), Some("a"));
+        assert!(target.is_same(&NetnsTarget::of(&entry, Path::new("/host")).unwrap()));
+        entry.pod = None;
+        assert!(!target.is_same(&NetnsTarget::of(&entry, Path::new("/host")).unwrap()), "another pod");
+        assert!(!found(target.id, "/a").is_same(&found(target.id, "/b")));
+    }
+}

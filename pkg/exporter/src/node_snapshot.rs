@@ -238,4 +238,62 @@ mod tests {
         assert!(!is_gid_of(gid("::ffff:172.81.0.100"), "172.81.0.101/16"));
         assert!(!is_gid_of(gid("::"), ""));
     }
+
+    #[test]
+    fn a_gid_belongs_to_the_pod_with_its_address_on_the_same_device() {
+        let entry = |pod: &str, device: &str, ips: &[&str]| {
+            let mut entry = Entry::new("macvlan", "c1@net1".parse().unwrap());
+            entry.pod = Some(podmap::PodRef { namespace: "ml".into(), name: pod.into(), uid: None });
+            entry.rdma.ibdev = Some(device.into());
+            entry.network.ips = ips.iter().map(|ip| (*ip).to_owned()).collect();
+            entry
+        };
+        let mut report = NodeSnapshot::new("n".into(), SystemTime::now());
+        report.entries = [
+            entry("other", "mlx5_1", &["172.81.0.100/16"]),
+            entry("first", "mlx5_0", &["172.81.0.99/16", "fd00:81::99/64"]),
+            entry("second", "mlx5_0", &["172.81.0.100/16", "fd00:81::100/64"]),
+        ]
+        .into();
+        let mut device = crate::families::tests::device(Vec::new());
+        device.device.name = "mlx5_0".into();
+        let owner = |report: &NodeSnapshot, device: &DeviceReading, gid: &str| {
+            report.gid_owner(device, gid.parse().unwrap()).map(|pod| pod.name.clone())
+        };
+        for (gid, pod) in [
+            ("::ffff:172.81.0.100", Some("second")),
+            ("fd00:81::100", Some("second")),
+            ("fd00:81::99", Some("first")),
+            ("fe80::1", None),
+        ] {
+            assert_eq!(owner(&report, &device, gid).as_deref(), pod, "{gid}");
+        }
+        let pod = PodInfo { namespace: "ml".into(), name: "whole".into(), uid: None };
+        device.pod = Some(pod.into());
+        assert_eq!(owner(&report, &device, "fe80::1").as_deref(), Some("whole"));
+    }
+
+    #[test]
+    fn the_pods_of_a_node_are_those_with_a_device_an_attachment_objects_or_traffic() {
+        let pod = |name: &str| PodInfo { namespace: "ml".into(), name: name.into(), uid: None };
+        let mut report = NodeSnapshot::new("n".into(), SystemTime::now());
+        let mut in_pod = crate::families::tests::device(Vec::new());
+        in_pod.pod = Some(pod("exclusive").into());
+        let shares = [ResourceHolder::Pod(pod("user").into()), ResourceHolder::Node, ResourceHolder::Unknown]
+            .map(|holder| (holder, crate::ResourceShare::default()));
+        let usage = DeviceUsage { shares: shares.into(), kernel_connects: false };
+        report.devices = vec![
+            DeviceSnapshot::new(in_pod, None),
+            DeviceSnapshot::new(crate::families::tests::device(Vec::new()), Some(usage)),
+        ];
+        let mut entry = Entry::new("macvlan", "c1@net1".parse().unwrap());
+        entry.pod = Some(podmap::PodRef { namespace: "ml".into(), name: "mapped".into(), uid: None });
+        report.entries = [entry].into();
+        let mut history = CounterHistory::default();
+        let counted = CounterValues::of_device(&Default::default(), &mut CounterLayouts::default(), None);
+        history.add_to_account(pod("counted").into(), ("d0".into(), 1, Attribution::Psn), &counted);
+        report.set_pods(&history, &NoWorkloadResolver);
+        let names: Vec<&str> = report.pods.keys().map(|pod| &*pod.name).collect();
+        assert_eq!(names, ["counted", "exclusive", "mapped", "user"]);
+    }
 }

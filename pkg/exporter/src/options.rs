@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use crate::{CollectorSet, NameFilter, ResourceHealthStore};
+use crate::{CollectorSet, CounterSink, NameFilter, ResourceHealthStore};
 
 /// The configuration of an [`Exporter`](crate::Exporter).
 #[derive(Debug, Clone)]
@@ -31,6 +31,8 @@ pub struct ExporterOptions {
     pub psn_drivers: Vec<String>,
     /// The file that keeps the offsets of 32-bit counters over restarts; `None` to start at 0 again.
     pub counter_file: Option<PathBuf>,
+    /// Gets the content of that file, if another process writes it with [`save_counters`](crate::save_counters).
+    pub counter_sink: Option<CounterSink>,
     /// The health of the devices that the daemon offers to the kubelet.
     pub resources: ResourceHealthStore,
 }

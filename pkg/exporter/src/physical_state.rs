@@ -137,6 +137,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_empty_cage_and_a_link_that_is_gone_are_no_errors() {
+        use ethtool_netlink::Error;
+        let link: LinkName = "eth0".parse().unwrap();
+        let cage =
+            Error::ModuleUnreadable { link: link.clone(), i2c_address: 0x50, page: 0, reason: "EIO".into() };
+        let mut errors = Vec::new();
+        for (read, value) in [
+            (Ok(Some(7)), Some(7)),
+            (Ok(None), None),
+            (Err(cage), None),
+            (Err(Error::NoSuchLink { link }), None),
+        ] {
+            assert_eq!(note(read, &mut errors), value);
+        }
+        assert!(errors.is_empty(), "{errors:?}");
+        assert_eq!(note::<u32>(Err(Error::Unsupported), &mut errors), None);
+        assert_eq!((errors[0].collector, errors[0].reason), (Collector::Physical, ErrorReason::Refused));
+    }
+
+    #[test]
     fn the_slot_of_a_card_and_its_errors_are_read() {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("bus/pci/devices/0000:af:00.0");

@@ -135,6 +135,11 @@ mod tests {
         entry
     }
 
+    fn set_modified(map: &PodMap, seconds: u64) {
+        let dir = fs::File::open(map.dir()).unwrap();
+        dir.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+    }
+
     #[test]
     fn a_pod_is_known_by_its_logs_or_by_the_pod_map() {
         let root = tempfile::tempdir().unwrap();
@@ -160,14 +165,10 @@ mod tests {
         let map = PodMap::below(&root.path().join("run/silkrail"));
         let first = "a@net1".parse().unwrap();
         map.write(&first, &entry("a", "this-boot")).unwrap();
-        let set = |seconds| {
-            let dir = fs::File::open(map.dir()).unwrap();
-            dir.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
-        };
-        set(1);
+        set_modified(&map, 1);
         pods.read(&mut errors);
         fs::write(map.dir().join("a@net1.json"), "garbage that is not read").unwrap();
-        set(1);
+        set_modified(&map, 1);
         pods.read(&mut errors);
         assert!(pods.entries.len() == 1 && errors.is_empty(), "{errors:?}");
         map.remove(&first).unwrap();
@@ -185,5 +186,44 @@ mod tests {
         pods.read(&mut errors);
         assert!(pods.all().is_empty());
         assert!(errors.len() == 1 && errors[0].reason == ErrorReason::Malformed, "{errors:?}");
+        set_modified(&map, 1);
+        for collections in 2..4 {
+            pods.read(&mut errors);
+            assert_eq!(errors.len(), collections, "it is reported until it is mended");
+        }
+    }
+
+    #[test]
+    fn a_map_that_was_just_changed_is_read_again() {
+        let root = tempfile::tempdir().unwrap();
+        let (mut pods, mut errors) = (pods(root.path()), Vec::new());
+        let map = PodMap::below(&root.path().join("run/silkrail"));
+        map.write(&"a@net1".parse().unwrap(), &entry("a", "this-boot")).unwrap();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+        set_modified(&map, now + 3600);
+        pods.read(&mut errors);
+        // Within the resolution of the time.
+        map.write(&"b@net1".parse().unwrap(), &entry("b", "this-boot")).unwrap();
+        set_modified(&map, now + 3600);
+        pods.read(&mut errors);
+        assert!(pods.entries.len() == 2 && errors.is_empty(), "{errors:?}");
+    }
+
+    #[test]
+    fn a_pod_of_the_map_without_a_uid_is_known_and_the_map_has_the_newer_name() {
+        let root = tempfile::tempdir().unwrap();
+        let (mut pods, mut errors) = (pods(root.path()), Vec::new());
+        fs::create_dir_all(root.path().join(format!("var/log/pods/ml_former_{UID}"))).unwrap();
+        let map = PodMap::below(&root.path().join("run/silkrail"));
+        let mut nameless = entry("b", "this-boot");
+        nameless.pod = Some(podmap::PodRef { namespace: "ml".into(), name: "b".into(), uid: None });
+        map.write(&"a@net1".parse().unwrap(), &entry("a", "this-boot")).unwrap();
+        map.write(&"b@net1".parse().unwrap(), &nameless).unwrap();
+        pods.read(&mut errors);
+        let mut all: Vec<_> = pods.all().into_iter().map(|pod| (pod.name, pod.uid)).collect();
+        all.sort();
+        assert_eq!(all, [("a".into(), Some(UID.into())), ("b".into(), None)]);
+        let b = Arc::new(PodInfo { namespace: "ml".into(), name: "b".into(), uid: None });
+        assert_eq!((&*pods.named(&b).name, &*pods.of(&UID.parse().unwrap()).name), ("b", "a"));
     }
 }

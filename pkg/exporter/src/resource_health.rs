@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde::{Deserialize, Serialize};
+
 /// The health of the devices of a resource.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceHealth {
     /// The name of the resource: `rdma/hca_shared_devices_a`.
     pub resource: String,
@@ -14,12 +16,12 @@ pub struct ResourceHealth {
 }
 
 /// A device that cannot be allocated.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnhealthyDevice {
     /// Its ID, such as `0000:af:00.2`.
     pub id: String,
     /// The reason, as the value of a label.
-    pub reason: &'static str,
+    pub reason: String,
 }
 
 /// The health of all resources, which the device plugin sets and the exporter reads. Empty without a device plugin.

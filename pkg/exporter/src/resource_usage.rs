@@ -309,3 +309,6 @@ impl ContextRelations {
         self.everything.as_ref().or_else(|| self.contexts.get(&context?))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -435,3 +435,6 @@ impl CollectError {
         Self::new(Collector::Devices, error as &(dyn std::error::Error + 'static))
     }
 }
+
+#[cfg(test)]
+mod tests;

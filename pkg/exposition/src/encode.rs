@@ -173,6 +173,10 @@ mod tests {
         );
         assert!(text.contains("Whether \\\"traffic\\\" flows\\\\."), "{text}");
         assert!(text.ends_with("rdma_port_up{device=\"mlx5_0\",port=\"1\"} 1\n# EOF\n"), "{text}");
+        let mut gauge = Exposition::default();
+        gauge.family("x_total", MetricType::Gauge, "").add(LabelSet::of([]), 1);
+        let text = gauge.encode(ExpositionFormat::OpenMetrics);
+        assert!(text.ends_with("# TYPE x_total gauge\nx_total 1\n# EOF\n"), "only of a counter: {text}");
     }
 
     #[test]
@@ -198,5 +202,6 @@ mod tests {
         let text = large.encode(ExpositionFormat::Text);
         assert_eq!(text, write(String::new(), &large.sorted(), ExpositionFormat::Text));
         assert_eq!(text.lines().count(), 99 * 100 / 2 + 2 * 99);
+        assert_eq!(large.encode(ExpositionFormat::OpenMetrics), format!("{text}# EOF\n"));
     }
 }

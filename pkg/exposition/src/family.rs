@@ -101,6 +101,7 @@ impl Exposition {
             } else {
                 ours.samples.append(&mut theirs.samples);
             }
+            ours.suffixes.append(&mut theirs.suffixes);
         }
     }
 
@@ -122,14 +123,15 @@ impl Exposition {
     /// Removes the samples of families whose names are not wanted.
     pub fn retain(&mut self, is_wanted: impl Fn(&str) -> bool) {
         for family in self.families.iter_mut().filter(|family| !is_wanted(&family.name)) {
-            family.samples = Vec::new();
+            (family.samples, family.suffixes) = (Vec::new(), Vec::new());
         }
     }
 
     /// Adds the families of another exposition. If both have a family, the other's samples replace those of this one.
     pub fn replace(&mut self, other: Self) {
         for family in other.families {
-            self.family(&family.name, family.kind, &family.help).samples = family.samples;
+            let ours = self.family(&family.name, family.kind, &family.help);
+            (ours.samples, ours.suffixes) = (family.samples, family.suffixes);
         }
     }
 }
@@ -218,6 +220,16 @@ mod tests {
         first.append(second);
         let counts: Vec<_> = first.sorted().iter().map(|family| family.samples().len()).collect();
         assert_eq!(counts, [2, 1]);
+    }
+
+    #[test]
+    fn samples_of_other_families_are_removed() {
+        let mut some = Exposition::default();
+        for name in ["a", "b", "c"] {
+            some.family(name, MetricType::Gauge, "").add(LabelSet::of([]), 1);
+        }
+        some.retain(|name| name != "b");
+        assert_eq!(some.sorted().iter().map(|family| family.name()).collect::<Vec<_>>(), ["a", "c"]);
     }
 
     #[test]

@@ -72,5 +72,17 @@ mod tests {
                         x_seconds_bucket{a=\"b\",le=\"+Inf\"} 1\n\
                         x_seconds_sum{a=\"b\"} 0.25\nx_seconds_count{a=\"b\"} 1\n";
         assert_eq!(exposition.encode(ExpositionFormat::Text), expected);
+        // As part of others, and with another one in its family.
+        let text = |exposition: &Exposition| exposition.encode(ExpositionFormat::Text);
+        let mut whole = Exposition::default();
+        whole.replace(exposition.clone());
+        assert_eq!(text(&whole), expected);
+        whole.append(exposition.clone());
+        let series = |text: &str| text.lines().skip(2).map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(series(&text(&whole)), [series(expected), series(expected)].concat());
+        whole.retain(|name| name != "x_seconds");
+        assert_eq!(text(&whole), "");
+        whole.append(exposition);
+        assert_eq!(text(&whole), expected);
     }
 }

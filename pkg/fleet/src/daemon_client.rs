@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, Read, Write},
-    net::{TcpStream, ToSocketAddrs},
+    net::{SocketAddr, TcpStream, ToSocketAddrs},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -90,18 +90,7 @@ impl DaemonClient {
     fn connect(&self, address: &NodeAddress, deadline: Instant) -> Result<TcpStream, FetchError> {
         let resolved =
             (address.host.as_str(), address.port).to_socket_addrs().map_err(FetchError::Resolve)?;
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "no address");
-        for socket in resolved {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            match TcpStream::connect_timeout(&socket, left) {
-                Ok(stream) => return Ok(stream),
-                Err(error) => last = error,
-            }
-        }
-        Err(self.failed(last, deadline))
+        connect_any(resolved, deadline).map_err(|error| self.failed(error, deadline))
     }
 
     fn exchange(&self, mut stream: impl Read + Write, address: &NodeAddress) -> Result<Vec<u8>, FetchError> {
@@ -139,6 +128,22 @@ impl DaemonClient {
     }
 }
 
+/// Connects to the first of the addresses that accepts a connection.
+fn connect_any(addresses: impl IntoIterator<Item = SocketAddr>, deadline: Instant) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "no address");
+    for address in addresses {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        match TcpStream::connect_timeout(&address, left) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
 /// A stream whose reads and writes end at a deadline, however slowly the other end sends.
 #[derive(Debug)]
 struct DeadlineStream {
@@ -168,5 +173,51 @@ impl Write for DeadlineStream {
 
     fn flush(&mut self) -> io::Result<()> {
         self.stream.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::TcpListener, thread};
+
+    use rustls::RootCertStore;
+
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn only_an_https_address_is_asked_with_tls() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string().parse().unwrap();
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let (mut head, mut byte) = (Vec::new(), [0]);
+            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
+                head.push(byte[0]);
+            }
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").unwrap();
+            String::from_utf8(head).unwrap()
+        });
+        let tls = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth();
+        let client = DaemonClient { timeout: TIMEOUT, token: Some("abc".into()), tls: Some(Arc::new(tls)) };
+        assert_eq!(client.fetch(&address).unwrap(), b"{}");
+        let head = server.join().unwrap();
+        assert!(head.starts_with("GET /api/v1/node HTTP/1.1\r\n"), "{head}");
+        assert!(head.contains("\r\nAuthorization: Bearer abc\r\n"), "{head}");
+    }
+
+    #[test]
+    fn the_next_address_of_a_host_is_tried_if_one_refuses() {
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let open = listener.local_addr().unwrap();
+        let connect = |addresses: &[SocketAddr]| connect_any(addresses.to_vec(), Instant::now() + TIMEOUT);
+        assert_eq!(connect(&[closed, open]).unwrap().peer_addr().unwrap(), open);
+        assert_eq!(connect(&[closed]).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     }
 }

@@ -43,3 +43,53 @@ pub fn read_all(client: &DaemonClient, addresses: &[NodeAddress], concurrency: u
     readings.sort_by_key(|(number, _)| *number);
     readings.into_iter().map(|(_, reading)| reading).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        net::TcpListener,
+        sync::mpsc,
+        time::Duration,
+    };
+
+    use super::*;
+    use crate::TlsFiles;
+
+    /// A daemon that calls `before` its only reply, and `after` the client has read it.
+    fn node(
+        name: &str,
+        before: impl FnOnce() + Send + 'static,
+        after: impl FnOnce() + Send + 'static,
+    ) -> NodeAddress {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let reply = format!("HTTP/1.1 200 OK\r\n\r\n{{\"node\": \"{name}\", \"devices\": []}}");
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 4096]).unwrap();
+            before();
+            stream.write_all(reply.as_bytes()).unwrap();
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            let _ = stream.read_to_end(&mut Vec::new());
+            after();
+        });
+        address.parse().unwrap()
+    }
+
+    #[test]
+    fn nodes_are_read_at_the_same_time_and_returned_in_their_order() {
+        let (served, is_served) = mpsc::channel();
+        let slow = node("slow", move || is_served.recv().unwrap(), || ());
+        let fast = node("fast", || (), move || served.send(()).unwrap());
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let addresses = [slow, closed.parse().unwrap(), fast];
+        let timeout = Duration::from_secs(20);
+        let client = DaemonClient::new(&addresses, timeout, None, &TlsFiles::default()).unwrap();
+        let readings = read_all(&client, &addresses, 2);
+        assert!(readings.iter().map(|reading| &reading.address).eq(&addresses));
+        let names: Vec<_> =
+            readings.iter().map(|reading| reading.result.as_ref().ok().map(|report| &*report.node)).collect();
+        assert_eq!(names, [Some("slow"), None, Some("fast")]);
+    }
+}

@@ -226,11 +226,34 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_are_not_examined_are_not_uniform() {
-        let mut unexamined = node("b", None, &[]);
+    fn a_finding_of_several_objects_and_severities_has_all_objects_and_the_highest_severity() {
+        let broken = |name, severity| node(name, None, &[("broken", severity)]);
+        let mut both = broken("a", "error");
+        let more = NodeFinding { id: "broken".into(), severity: "warning".into(), object: "eth1".into() };
+        both.result.as_mut().unwrap().findings.as_mut().unwrap().push(more);
+        let report = FleetReport::of(&[both, broken("b", "warning")]);
+        let [spread] = &report.findings[..] else { panic!("{report:?}") };
+        assert_eq!((spread.severity.as_str(), spread.nodes.len()), ("error", 2));
+        assert_eq!(spread.nodes["a"], ["eth0", "eth1"]);
+    }
+
+    fn unexamined(name: &str) -> NodeReading {
+        let mut unexamined = node(name, None, &[]);
         unexamined.result.as_mut().unwrap().findings = None;
-        let report = FleetReport::of(&[node("a", None, &[]), unexamined]);
+        unexamined
+    }
+
+    #[test]
+    fn nodes_that_are_not_examined_are_not_uniform() {
+        let report = FleetReport::of(&[node("a", None, &[]), unexamined("b")]);
         assert_eq!((report.not_examined.as_slice(), report.is_uniform()), (&["b".to_owned()][..], false));
+    }
+
+    #[test]
+    fn a_warning_of_all_examined_nodes_is_no_exception() {
+        let warning = |name| node(name, None, &[("slow", "warning")]);
+        let nodes = [warning("a"), warning("b"), unexamined("c"), unexamined("d"), unexamined("e")];
+        assert!(FleetReport::of(&nodes).findings.is_empty());
     }
 
     #[test]

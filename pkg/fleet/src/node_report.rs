@@ -245,6 +245,29 @@ mod tests {
     }
 
     #[test]
+    fn parts_are_those_of_their_own_model_and_a_card_without_a_board_has_the_name_of_its_driver() {
+        let json = r#"{"node": "gpu-01", "devices": [
+                {"name": "mlx5_0", "driver": "mlx5_core", "board": "MT_1", "pciAddress": "0000:af:00.0",
+                 "ports": [{"state": "active", "speed": 400000000000}]},
+                {"name": "bnxt_re0", "driver": "bnxt_re", "pciAddress": "0000:b0:00.0",
+                 "ports": [{"state": "active", "speed": 100000000000}, {"state": "down"}]}],
+            "doctor": {"inventory": {"cards": [{"device": "gone0", "mtu": 576}, {"device": "bnxt_re0", "mtu": 1500},
+                {"device": "mlx5_0", "mtu": 9000}], "gpus": [{"model": "a"}]}}}"#;
+        let report = NodeReport::parse(json.as_bytes()).unwrap();
+        let of = |of: &str, name: &'static str| {
+            report.properties.get(&Property { of: of.into(), name }).map(String::as_str)
+        };
+        assert_eq!((of("MT_1", "MTU"), of("bnxt_re", "MTU")), (Some("9000"), Some("1500")));
+        assert_eq!(of("bnxt_re", "port state"), Some("1 × active, 1 × down"));
+        assert_eq!(of("bnxt_re", "port speed"), Some("100 Gb/s"));
+        assert_eq!(
+            (of("bnxt_re", "number"), of("", "devices"), of("a", "PCIe")),
+            (Some("1"), Some("2"), None)
+        );
+        assert_eq!(report.findings, Some(Vec::new()), "a daemon that does not tell its time");
+    }
+
+    #[test]
     fn a_record_that_is_older_than_an_hour_is_no_examination() {
         for (time, is_examined) in [(4600.5, true), (4601.5, false)] {
             let json = format!(

@@ -95,7 +95,7 @@ impl GcRecord {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, thread};
+    use std::{fs, os::unix::fs::symlink, thread};
 
     use super::*;
 
@@ -111,7 +111,12 @@ mod tests {
         GcRecord::add_run(dir.path(), counts("vf", 3), counts("address", 0)).unwrap();
         let record = GcRecord::read(dir.path()).unwrap().unwrap();
         assert_eq!((record.reverted, record.left), (counts("vf", 5), counts("address", 0)));
-        assert!(record.time > 1_700_000_000, "{}", record.time);
+        GcRecord::add_run(dir.path(), counts("address", 4), counts("vf", 1)).unwrap();
+        let record = GcRecord::read(dir.path()).unwrap().unwrap();
+        let sums = [("address".to_owned(), 4), ("vf".to_owned(), 5)];
+        assert_eq!((record.reverted, record.left), (sums.into(), counts("vf", 1)));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        assert!((now - 60..=now).contains(&record.time), "{}", record.time);
     }
 
     #[test]
@@ -132,5 +137,25 @@ mod tests {
         assert!(matches!(GcRecord::read(dir.path()), Err(GcRecordError::Malformed(_))));
         GcRecord::add_run(dir.path(), counts("vf", 1), counts("vf", 0)).unwrap();
         assert_eq!(GcRecord::read(dir.path()).unwrap().unwrap().reverted, counts("vf", 1));
+    }
+
+    #[test]
+    fn a_counter_at_its_end_stays_there_and_a_missing_directory_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        GcRecord::add_run(dir.path(), counts("vf", u64::MAX), CountsByKind::new()).unwrap();
+        GcRecord::add_run(dir.path(), counts("vf", 2), CountsByKind::new()).unwrap();
+        assert_eq!(GcRecord::read(dir.path()).unwrap().unwrap().reverted, counts("vf", u64::MAX));
+        let missing = dir.path().join("none");
+        let added = GcRecord::add_run(&missing, counts("vf", 1), CountsByKind::new());
+        assert!(matches!(added, Err(GcRecordError::Directory { .. })), "{added:?}");
+        let odd = dir.path().join("odd");
+        fs::create_dir(&odd).unwrap();
+        symlink("elsewhere", odd.join(FILE)).unwrap();
+        assert!(matches!(GcRecord::read(&odd), Err(GcRecordError::File(_))));
+        let added = GcRecord::add_run(&odd, counts("vf", 1), CountsByKind::new());
+        assert!(
+            matches!(added, Err(GcRecordError::File(_))),
+            "only a malformed record is replaced: {added:?}"
+        );
     }
 }

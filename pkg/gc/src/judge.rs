@@ -75,14 +75,8 @@ pub(crate) fn journal(named: JournalFile, living: &LiveNetns) -> Option<StaleFin
 
 /// The verdict on an attachment and its evidence; `None` if it is not stale.
 fn judge(record: &JournalStatus, living: &LiveNetns) -> Option<(FindingState, String)> {
-    let (verdict, evidence) = if journal::boot_id().is_ok_and(|now| now != record.head.boot_id) {
-        (FindingState::Stale, "it was written before the last boot".to_owned())
-    } else {
-        // If the namespace is not recorded, it cannot be shown to be dead.
-        let life =
-            record.head.netns.map_or(NetnsLiveness::Named, |id| living.liveness(&record.head.netns_path, id));
-        judge_liveness(life, record.complete)?
-    };
+    let life = record.head.pod().liveness_among(Ok(living));
+    let (verdict, evidence) = judge_liveness(life, record.complete)?;
     if record.at_work {
         return Some((FindingState::InProgress, "an operation is in progress on it".to_owned()));
     }
@@ -105,7 +99,7 @@ fn judge_liveness(life: NetnsLiveness, complete: bool) -> Option<(FindingState, 
 
 /// Judges a claim of a device whose owner has no journal.
 pub(crate) fn device(claim: DeviceClaim, living: &LiveNetns) -> StaleFinding {
-    match claim.reason_dead(Some(living)) {
+    match claim.reason_dead(Ok(living)) {
         Some(death) => StaleFinding::orphan(
             FindingState::Stale,
             Orphan::Device(claim),
@@ -120,7 +114,7 @@ pub(crate) fn device(claim: DeviceClaim, living: &LiveNetns) -> StaleFinding {
 
 /// Judges an address or an entry without a journal: stale unless there is evidence that its owner is running.
 pub(crate) fn claimed(orphan: Orphan, evidence: &GcEvidence<'_>) -> StaleFinding {
-    let witness = orphan.owner().and_then(|owner| evidence.witnesses.of(owner, Some(&evidence.living)));
+    let witness = orphan.owner().and_then(|owner| evidence.witnesses.of(owner, Ok(&evidence.living)));
     match witness {
         Some(why) => StaleFinding::orphan(FindingState::Kept, orphan, format!("{NO_JOURNAL}, but {why}")),
         None => StaleFinding::orphan(FindingState::Stale, orphan, NO_JOURNAL.into()),
@@ -137,4 +131,51 @@ fn unreadable_file(path: &Path) -> StaleFinding {
         path.display().to_string(),
         evidence.into(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use journal::JournalHeader;
+
+    use super::*;
+    use crate::evidence::fixture::empty_node;
+
+    fn status(boot_id: &str, complete: bool, at_work: bool) -> JournalStatus {
+        let head = JournalHeader {
+            version: JournalHeader::VERSION,
+            plugin: "macvlan".into(),
+            attachment: "c0ffee@net1".parse().unwrap(),
+            network: "rail0".into(),
+            netns_path: "/run/netns/pod".into(),
+            netns: None,
+            boot_id: boot_id.into(),
+        };
+        JournalStatus { head, complete, at_work, inode: 1 }
+    }
+
+    #[test]
+    fn a_journal_is_stale_only_with_evidence_and_while_nothing_works_on_it() {
+        let (root, now) = (empty_node().0, journal::boot_id().unwrap());
+        let living = LiveNetns::scan(root.path()).unwrap();
+        let verdict = |status| judge(&status, &living).map(|(verdict, _)| verdict);
+        // Without a recorded namespace, that of a complete attachment cannot be shown to be dead.
+        assert_eq!(verdict(status(now, true, false)), None);
+        assert_eq!(verdict(status(now, false, false)), Some(FindingState::Stale));
+        assert_eq!(verdict(status("another", true, false)), Some(FindingState::Stale));
+        assert_eq!(verdict(status("another", true, true)), Some(FindingState::InProgress));
+        assert_eq!(verdict(status(now, false, true)), Some(FindingState::InProgress));
+    }
+
+    #[test]
+    fn a_namespace_that_something_holds_keeps_its_attachment() {
+        let verdict = |life, complete| judge_liveness(life, complete).map(|(verdict, _)| verdict);
+        for (life, complete, incomplete) in [
+            (NetnsLiveness::Named, None, FindingState::Stale),
+            (NetnsLiveness::Dead("gone".into()), Some(FindingState::Stale), FindingState::Stale),
+            (NetnsLiveness::Held("pid 7".into()), Some(FindingState::Kept), FindingState::Kept),
+        ] {
+            assert_eq!(verdict(life.clone(), true), complete, "{life:?}");
+            assert_eq!(verdict(life.clone(), false), Some(incomplete), "{life:?}");
+        }
+    }
 }

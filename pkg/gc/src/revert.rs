@@ -77,3 +77,104 @@ fn delete(node: &GcNode, plugin: FindPlugin, named: &JournalFile, inode: u64) ->
     let plugin = plugin(name).ok_or_else(|| Error::UnknownPlugin(name.clone()))?;
     Ok(plugin.revert_attachment(node.state.clone(), vec![node.cni_path.clone()], &named.attachment, inode)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use journal::JournalHeader;
+
+    use super::*;
+    use crate::{evidence::fixture::empty_node, finding::FindingKind};
+
+    /// A journal of a killed ADD, whose plugin this version does not have.
+    #[test]
+    fn only_the_journal_that_was_found_is_reverted() {
+        let (root, node) = empty_node();
+        let attachment: Attachment = "c0ffee@net1".parse().unwrap();
+        let head = JournalHeader {
+            version: JournalHeader::VERSION,
+            plugin: "wormhole".into(),
+            attachment: attachment.clone(),
+            network: "rail0".into(),
+            netns_path: "/run/netns/pod".into(),
+            netns: None,
+            boot_id: journal::boot_id().unwrap().into(),
+        };
+        let path = root.path().join("c0ffee@net1.wormhole.journal");
+        fs::write(&path, serde_json::to_string(&head).unwrap() + "\n").unwrap();
+        let named =
+            JournalFile { path: path.clone(), attachment, plugin: head.plugin, is_quarantined: false };
+        let evidence = GcEvidence::scan(&node).unwrap();
+        let mut finding = judge::journal(named, &evidence.living).unwrap();
+        assert_eq!(finding.verdict, FindingState::Stale, "{finding:?}");
+        let revert = |finding: &StaleFinding| revert(&node, |_| None, finding, &evidence);
+        assert!(matches!(revert(&finding), Err(Error::UnknownPlugin(name)) if name == "wormhole"));
+        let held = fs::File::open(&path).unwrap();
+        held.lock().unwrap();
+        revert(&finding).unwrap(); // a call works on it by now
+        held.unlock().unwrap();
+        if let Some(RevertTarget::Journal { inode, .. }) = &mut finding.thing {
+            *inode += 1;
+        }
+        revert(&finding).unwrap(); // the file has another inode: it is of a later ADD
+        fs::remove_file(&path).unwrap();
+        revert(&finding).unwrap();
+    }
+
+    #[test]
+    fn an_orphan_whose_owner_may_be_running_by_now_is_kept() {
+        let (_root, node) = empty_node();
+        let pods = node.state.podmap().dir().to_owned();
+        fs::create_dir_all(&pods).unwrap();
+        let path = pods.join("c0ffee@net1.json");
+        fs::write(&path, "{").unwrap();
+        let evidence = GcEvidence::scan(&node).unwrap();
+        let owner = "c0ffee@net1".parse().unwrap();
+        let orphan = Orphan::Entry(path.clone(), owner);
+        let finding = StaleFinding::orphan(FindingState::Stale, orphan, String::new());
+        revert(&node, |_| None, &finding, &evidence).unwrap();
+        assert!(path.exists());
+        let note = node.state.notes().join("91ab@net1");
+        fs::create_dir_all(node.state.notes()).unwrap();
+        std::os::unix::fs::symlink("gone@net1", &note).unwrap();
+        let orphan = Orphan::Note(note.clone(), "gone@net1".parse().unwrap());
+        let finding = StaleFinding::orphan(FindingState::Stale, orphan, String::new());
+        revert(&node, |_| None, &finding, &evidence).unwrap();
+        assert!(note.symlink_metadata().is_err());
+    }
+
+    #[test]
+    fn plugins_of_an_attachment_are_reverted_in_the_order_of_a_del() {
+        let journal = |plugin: &str, attachment: &str| {
+            let named = JournalFile {
+                path: "/j".into(),
+                attachment: attachment.parse().unwrap(),
+                plugin: plugin.into(),
+                is_quarantined: false,
+            };
+            let finding = |kind| {
+                StaleFinding::new(
+                    FindingState::Stale,
+                    kind,
+                    Some(&named.attachment),
+                    plugin.into(),
+                    String::new(),
+                )
+            };
+            finding(FindingKind::Journal).with(RevertTarget::Journal { named: named.clone(), inode: 1 })
+        };
+        let note = Orphan::Note("/note".into(), "a@net1".parse().unwrap());
+        let mut found = [
+            StaleFinding::orphan(FindingState::Stale, note, String::new()),
+            journal("ifacer", "a@net1"),
+            journal("silkrail-ipam", "a@net1"),
+            journal("sriov", "b@net1"),
+            journal("sriov", "a@net1"),
+            journal("rdma", "a@net1"),
+        ];
+        found.sort_by_cached_key(clean_up_order);
+        let order: Vec<_> = found.iter().map(|finding| finding.object.as_str()).collect();
+        assert_eq!(order, ["rdma", "sriov", "silkrail-ipam", "ifacer", "sriov", "note"]);
+    }
+}

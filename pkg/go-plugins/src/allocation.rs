@@ -1,18 +1,16 @@
 //! The Go sriov plugin's record of a VF in use.
 
-use std::{
-    path::{Path, PathBuf},
-    time::SystemTime,
-};
+use std::path::{Path, PathBuf};
 
-use super::{boot::is_from_earlier_boot, live_netns::open_if_alive};
+use super::live_netns::open_if_alive;
 
 /// The file of a VF in the Go sriov plugin's directory of VFs in use, `/var/lib/cni/sriov/pci`.
 #[derive(Debug)]
 pub struct GoVfAllocation {
     pub(super) path: PathBuf,
     pub(super) netns: PathBuf,
-    pub(super) modified: SystemTime,
+    /// Whether it was written before the last boot.
+    pub(super) is_old: bool,
 }
 
 impl GoVfAllocation {
@@ -23,7 +21,7 @@ impl GoVfAllocation {
 
     /// Whether the pod's network namespace exists.
     pub fn is_alive(&self) -> bool {
-        !is_from_earlier_boot(self.modified) && open_if_alive(&self.netns).is_some()
+        !self.is_old && open_if_alive(&self.netns).is_some()
     }
 
     /// Removes the file.

@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use super::{
     GoStateFile, GoVfAllocation,
-    boot::is_from_earlier_boot,
+    boot::BootClock,
     file::{files, names},
 };
 
@@ -21,6 +21,7 @@ const DEVICE_PLUGINS: [&str; 3] = ["sriov", "ib-sriov", "rdma"];
 #[derive(Debug, Clone)]
 pub struct GoStateDir {
     pub(super) root: PathBuf,
+    pub(super) clock: BootClock,
 }
 
 impl GoStateDir {
@@ -31,7 +32,7 @@ impl GoStateDir {
 
     /// The directory of the node with this root directory.
     pub fn below(root: &Path) -> Self {
-        Self { root: root.join("var/lib/cni") }
+        Self { root: root.join("var/lib/cni"), clock: BootClock::below(root) }
     }
 
     /// Opens and locks the file `name` of a plugin. A file from before the last boot is removed, since it describes objects
@@ -56,7 +57,7 @@ impl GoStateDir {
         };
         statefile::lock(&file, &path, deadline)?;
         match GoStateFile::read(path.clone(), file) {
-            Ok(Some(found)) if is_from_earlier_boot(found.modified) => {
+            Ok(Some(found)) if self.clock.is_from_earlier_boot(found.modified) => {
                 info!(file = %path.display(), "removing a Go plugin's file from before the last boot");
                 found.remove()?;
                 Ok(None)
@@ -80,7 +81,7 @@ impl GoStateDir {
         deadline: Instant,
     ) -> Result<Option<GoStateFile>, statefile::Error> {
         let mut files = files(&self.root.join(plugin));
-        files.retain(|(path, modified)| !is_from_earlier_boot(*modified) && names(path, device));
+        files.retain(|(path, modified)| !self.clock.is_from_earlier_boot(*modified) && names(path, device));
         let newest = files.into_iter().max_by_key(|(_, modified)| *modified);
         match newest.as_ref().and_then(|(path, _)| path.file_name()?.to_str()) {
             Some(name) => self.find(plugin, name, deadline),
@@ -103,6 +104,7 @@ impl GoStateDir {
             .inspect_err(|error| warn!(%error, "the Go plugin's allocation cannot be used and is kept"))
             .ok()??;
         let netns = PathBuf::from(String::from_utf8_lossy(&bytes).trim());
-        Some(GoVfAllocation { path, netns, modified })
+        let is_old = self.clock.is_from_earlier_boot(modified);
+        Some(GoVfAllocation { path, netns, is_old })
     }
 }

@@ -1,13 +1,14 @@
 use std::{
     fs::{self, File},
     os::unix::fs::symlink,
-    path::PathBuf,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
     time::{Duration, Instant, SystemTime},
 };
 
 use tempfile::TempDir;
 
-use super::{GoStateDir, boot::boot_time};
+use super::{GoStateDir, GoStateFile, boot::BootClock};
 
 struct Dir {
     dir: TempDir,
@@ -17,7 +18,16 @@ struct Dir {
 fn dir() -> Dir {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir_all(dir.path().join("sriov/pci")).unwrap();
-    let state = GoStateDir { root: dir.path().to_owned() };
+    let boot = SystemTime::now() - 365 * Duration::from_secs(24 * 3600);
+    let seconds = boot.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    for (file, content) in [("proc/stat", format!("btime {seconds}\n")), ("sys/kernel", String::new())] {
+        let path = dir.path().join("node").join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    File::open(dir.path().join("node/sys")).unwrap().set_modified(boot).unwrap();
+    let clock = BootClock::below(&dir.path().join("node"));
+    let state = GoStateDir { root: dir.path().to_owned(), clock };
     Dir { dir, state }
 }
 
@@ -47,8 +57,11 @@ fn a_file_is_read_and_removed() {
         dir.write("sriov/c-net1", r#"{"deviceID": "0000:af:00.2", "OrigVfState": {"MTU": 1500}}"#, NOW);
     let file = dir.state.find("sriov", "c-net1", soon()).unwrap().unwrap();
     assert_eq!(file.fields().object("origvfstate").unwrap().unwrap().integer("mtu").unwrap(), Some(1500));
+    let waiting = File::open(&path).unwrap();
     file.remove().unwrap();
     assert!(!path.exists());
+    let read = GoStateFile::read(path, waiting).unwrap();
+    assert!(read.is_none(), "another operation has removed it during the wait for its lock");
     assert!(dir.state.find("sriov", "c-net1", soon()).unwrap().is_none());
 }
 
@@ -94,12 +107,20 @@ fn the_newest_file_of_a_device_takes_effect() {
     let minute = Duration::from_secs(60);
     dir.write("sriov/old-net1", r#"{"deviceID": "0000:af:00.2"}"#, 2 * minute);
     dir.write("sriov/other-net1", r#"{"deviceID": "0000:af:00.3"}"#, NOW);
+    for age in 3..9 {
+        dir.write(&format!("sriov/older-{age}"), r#"{"deviceID": "0000:af:00.2"}"#, age * minute);
+    }
     let old = dir.state.find("sriov", "old-net1", soon()).unwrap().unwrap();
     assert!(!old.is_outdated());
     dir.write("sriov/new-net1", r#"{"DeviceID": "0000:AF:00.2"}"#, minute);
     assert!(old.is_outdated());
     let newest = dir.state.newest_about("sriov", "0000:af:00.2", soon()).unwrap().unwrap();
     assert!(newest.path.ends_with("new-net1") && !newest.is_outdated());
+    assert!(dir.state.newest_about("sriov", "0000:af:00.4", soon()).unwrap().is_none());
+    // The time of a file may be that of the other: then neither is known to be the newer one.
+    let written = fs::metadata(&old.path).unwrap().modified().unwrap();
+    File::options().append(true).open(&newest.path).unwrap().set_modified(written).unwrap();
+    assert!(old.is_outdated());
 }
 
 #[test]
@@ -111,6 +132,14 @@ fn only_a_later_file_of_a_device_means_that_it_was_attached_since() {
     dir.write("ib-sriov/c-net1", r#"{"deviceID": "0000:AF:00.2"}"#, minute);
     let since = |age: Duration| dir.state.is_attached_since("0000:af:00.2", now.checked_sub(age).unwrap());
     assert!(since(2 * minute) && !since(minute / 2));
+    for plugin in ["sriov", "ib-sriov", "rdma"] {
+        let dir = self::dir();
+        fs::create_dir_all(dir.dir.path().join(plugin)).unwrap();
+        let path = dir.write(&format!("{plugin}/c-net1"), r#"{"deviceID": "0000:af:00.2"}"#, minute);
+        let is_since = |since| dir.state.is_attached_since("0000:af:00.2", since);
+        let written = fs::metadata(path).unwrap().modified().unwrap();
+        assert!(is_since(written - minute) && !is_since(written), "{plugin}");
+    }
 }
 
 #[test]
@@ -122,11 +151,23 @@ fn an_allocation_is_valid_while_its_namespace_exists() {
         dir.write("sriov/pci/0000:af:00.2", dead, NOW);
         assert!(!dir.state.allocation(vf).unwrap().is_alive(), "{dead:?}");
     }
-}
-
-#[test]
-fn the_boot_time_is_read_in_seconds() {
-    let stat = "cpu  1 2 3\nbtime 1700000000\nprocesses 7\n";
-    assert_eq!(boot_time(stat), Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)));
-    assert_eq!(boot_time("cpu 1\n"), None);
+    let mut pod = Command::new("unshare").args(["--net", "cat"]).stdin(Stdio::piped()).spawn().unwrap();
+    let netns = format!("/proc/{}/ns/net", pod.id());
+    let own = fs::read_link("/proc/self/ns/net").unwrap();
+    while fs::read_link(&netns).unwrap() == own {
+        std::thread::yield_now();
+    }
+    for (age, expected) in [(NOW, true), (AGES, false)] {
+        dir.write("sriov/pci/0000:af:00.2", &format!("{netns}\n"), age);
+        let allocation = dir.state.allocation(vf).unwrap();
+        assert_eq!((allocation.is_alive(), allocation.netns()), (expected, Path::new(&netns)));
+    }
+    let relative = format!("{}{netns}", "../".repeat(20));
+    assert!(fs::metadata(&relative).is_ok());
+    dir.write("sriov/pci/0000:af:00.2", &relative, NOW);
+    assert!(!dir.state.allocation(vf).unwrap().is_alive(), "it depends on the directory of the process");
+    drop(pod.stdin.take());
+    pod.wait().unwrap();
+    dir.state.allocation(vf).unwrap().remove().unwrap();
+    assert!(dir.state.allocation(vf).is_none());
 }

@@ -99,7 +99,9 @@ mod tests {
         for good in ["a", "0", "f00d", "cnitool-77383ca0a0715733ca6f", "a_b.c-d"] {
             assert_eq!(good.parse::<ContainerId>().unwrap().as_str(), good);
         }
-        for bad in ["", "-a", ".a", "..", "a/b", "a@b", "a b", "some-%%container-id", &"x".repeat(201)] {
+        assert!("x".repeat(ContainerId::MAX).parse::<ContainerId>().is_ok());
+        for bad in ["", "-a", "_a", ".a", "..", "a/b", "a@b", "a b", "some-%%container-id", &"x".repeat(201)]
+        {
             assert!(bad.parse::<ContainerId>().is_err(), "{bad:?} must be refused");
         }
     }

@@ -17,7 +17,7 @@ mod vlan;
 
 pub use attachment::{Attachment, ContainerId, InvalidContainerId};
 pub use hardware_addr::{HardwareAddr, InvalidHardwareAddr};
-pub use link_name::{InvalidLinkName, LinkName};
+pub use link_name::{AnyLinkName, InvalidLinkName, LinkName};
 pub use mac::{InvalidMac, MacAddr};
 pub use pci::{InvalidPciAddress, PciAddress};
 pub use printable::is_unprintable;

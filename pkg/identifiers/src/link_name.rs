@@ -21,6 +21,9 @@ pub enum InvalidLinkName {
     /// It has 16 bytes or more.
     #[error("link name is longer than 15 bytes")]
     TooLong,
+    /// It has 128 bytes or more, where an altname is accepted.
+    #[error("link name is longer than 127 bytes")]
+    TooLongForAltname,
     /// It is `.` or `..`.
     #[error("link name is . or ..")]
     Dots,
@@ -47,15 +50,21 @@ impl FromStr for LinkName {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
-            "" => Err(InvalidLinkName::Empty),
             _ if text.len() > Self::MAX => Err(InvalidLinkName::TooLong),
-            "." | ".." => Err(InvalidLinkName::Dots),
-            _ if text.chars().any(|c| matches!(c, '/' | ':' | '\0') || c.is_whitespace()) => {
-                Err(InvalidLinkName::Character)
-            }
-            _ if text.chars().any(is_unprintable) => Err(InvalidLinkName::Unprintable),
-            _ => Ok(Self(text.to_owned())),
+            _ => validate(text).map(|()| Self(text.to_owned())),
         }
+    }
+}
+
+fn validate(text: &str) -> Result<(), InvalidLinkName> {
+    match text {
+        "" => Err(InvalidLinkName::Empty),
+        "." | ".." => Err(InvalidLinkName::Dots),
+        _ if text.chars().any(|c| matches!(c, '/' | ':' | '\0') || c.is_whitespace()) => {
+            Err(InvalidLinkName::Character)
+        }
+        _ if text.chars().any(is_unprintable) => Err(InvalidLinkName::Unprintable),
+        _ => Ok(()),
     }
 }
 
@@ -79,6 +88,38 @@ impl fmt::Display for LinkName {
     }
 }
 
+/// The name or an altname by which a link that exists is looked up: 1 to 127 bytes, the other rules are those of [`LinkName`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[doc(alias = "ALTIFNAMSIZ")]
+pub struct AnyLinkName(String);
+
+impl AnyLinkName {
+    /// The maximum length in bytes, `ALTIFNAMSIZ` minus 1.
+    pub const MAX: usize = 127;
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for AnyLinkName {
+    type Err = InvalidLinkName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            _ if text.len() > Self::MAX => Err(InvalidLinkName::TooLongForAltname),
+            _ => validate(text).map(|()| Self(text.to_owned())),
+        }
+    }
+}
+
+impl From<LinkName> for AnyLinkName {
+    fn from(name: LinkName) -> Self {
+        Self(name.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,10 +130,15 @@ mod tests {
         assert_eq!("a23456789012345".parse::<LinkName>().unwrap().as_str().len(), 15);
         assert_eq!("a234567890123456".parse::<LinkName>(), Err(InvalidLinkName::TooLong));
         assert_eq!("".parse::<LinkName>(), Err(InvalidLinkName::Empty));
-        assert_eq!("..".parse::<LinkName>(), Err(InvalidLinkName::Dots));
+        assert_eq!([".", ".."].map(str::parse::<LinkName>), [const { Err(InvalidLinkName::Dots) }; 2]);
+        assert_eq!("eth0.100".parse::<LinkName>().unwrap().as_str(), "eth0.100");
         for bad in ["a/b", "a:b", "a b", "a\u{2003}b", "a\tb", "a\0b"] {
             assert_eq!(bad.parse::<LinkName>(), Err(InvalidLinkName::Character), "{bad:?}");
         }
+        let (altname, long) = ("a".repeat(127), "a".repeat(128));
+        assert_eq!(altname.parse::<AnyLinkName>().unwrap().as_str(), altname);
+        assert_eq!(long.parse::<AnyLinkName>(), Err(InvalidLinkName::TooLongForAltname));
+        assert_eq!("a/b".parse::<AnyLinkName>(), Err(InvalidLinkName::Character));
         for bad in ["a\u{1b}[2J", "a\u{7f}", "a\u{202e}b"] {
             assert_eq!(bad.parse::<LinkName>(), Err(InvalidLinkName::Unprintable), "{bad:?}");
         }

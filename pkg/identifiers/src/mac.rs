@@ -123,7 +123,10 @@ mod tests {
     }
 
     #[test]
-    fn multicast_addresses_are_recognized() {
+    fn multicast_addresses_and_the_address_of_a_vf_without_one_are_recognized() {
+        assert!("00:00:00:00:00:00".parse::<MacAddr>().unwrap().is_zero());
+        assert!(!"00:00:00:00:00:01".parse::<MacAddr>().unwrap().is_zero());
+        assert_eq!([&[2; 5][..], &[2; 7]].map(MacAddr::from_bytes), [None; 2]);
         assert!("01:00:5e:00:00:01".parse::<MacAddr>().unwrap().is_multicast());
         assert!(!"02:00:5e:00:00:01".parse::<MacAddr>().unwrap().is_multicast());
     }

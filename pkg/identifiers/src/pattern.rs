@@ -112,6 +112,8 @@ mod tests {
         for (pattern, name) in [
             ("rail*", "rail0"),
             ("*", ""),
+            ("rail*", "rail"),
+            (r"r\*", "r*"),
             ("r*l?-*", "rail0-v4"),
             ("*a*b", "aab-ab"),
             ("rail[0-3]", "rail3"),
@@ -128,9 +130,18 @@ mod tests {
             ("*b", "ba"),
             ("", "a"),
             ("?*x", "x"),
+            ("rail*x", "rail"),
+            (r"r\*", "rx"),
+            ("[c-a]", "b"),
         ] {
             assert_eq!(matches(pattern, name), Ok(false), "{pattern} {name}");
         }
+    }
+
+    #[test]
+    fn a_name_with_any_wildcard_is_a_pattern() {
+        assert_eq!(["rail*", "rail?", "rail[01]", r"rail\*"].map(is_pattern), [true; 4]);
+        assert!(!is_pattern("rail-0.1_]"));
     }
 
     #[test]

@@ -85,6 +85,12 @@ mod tests {
     }
 
     #[test]
+    fn a_device_has_eight_functions_on_its_own_bus() {
+        let slot: Vec<_> = "10000:e1:1f.7".parse::<PciAddress>().unwrap().slot().map(String::from).collect();
+        assert_eq!((slot.len(), &*slot[0], &*slot[7]), (8, "10000:e1:1f.0", "10000:e1:1f.7"));
+    }
+
+    #[test]
     fn anything_else_is_refused() {
         for bad in [
             "",
@@ -95,6 +101,11 @@ mod tests {
             "../0000:af:00.1",
             "0000:af:00.1/",
             "+000:af:00.1",
+            "000:af:00.1",
+            "000000000:af:00.1",
+            "0000:f:00.1",
+            "0000:af:0.1",
+            "0000:af:00.01",
         ] {
             assert!(bad.parse::<PciAddress>().is_err(), "{bad:?} must be refused");
         }

@@ -15,9 +15,14 @@ mod tests {
     #[test]
     fn control_characters_are_distinguished_from_text() {
         assert!(
-            ['\u{1b}', '\u{9b}', '\u{7f}', '\n', '\0', '\u{202e}', '\u{2067}', '\u{200f}']
-                .into_iter()
-                .all(is_unprintable)
+            [
+                '\u{1b}', '\u{9b}', '\u{7f}', '\n', '\0', '\u{61c}', '\u{200e}', '\u{200f}', '\u{2028}',
+                '\u{2029}'
+            ]
+            .into_iter()
+            .chain('\u{202a}'..='\u{202e}')
+            .chain('\u{2066}'..='\u{2069}')
+            .all(is_unprintable)
         );
         assert!(!['a', ' ', 'é', '中', 'ع', '\u{301}', '🦀'].into_iter().any(is_unprintable));
     }

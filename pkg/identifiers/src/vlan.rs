@@ -144,5 +144,13 @@ mod tests {
         assert_eq!(VlanQos::try_from(8_i64), Err(InvalidVlan::Qos(8)));
         assert_eq!("802.1AD".parse::<VlanProto>().unwrap(), VlanProto::Dot1Ad);
         assert!("802".parse::<VlanProto>().is_err());
+        assert_eq!(
+            (VlanId::try_from(0_u16).unwrap(), VlanQos::try_from(7_u16).unwrap().get()),
+            (VlanId::NONE, 7)
+        );
+        assert_eq!([VlanProto::Dot1Q, VlanProto::Dot1Ad].map(VlanProto::ether_type), [0x8100, 0x88a8]);
+        for name in ["802.1q", "802.1ad"] {
+            assert_eq!(name.parse::<VlanProto>().unwrap().to_string(), name);
+        }
     }
 }

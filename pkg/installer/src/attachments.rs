@@ -44,6 +44,7 @@ mod tests {
             "attachments/a@net1.sriov.journal",
             "attachments/a@net1.rdma.journal",
             "attachments/b@net1.macvlan.journal.bad",
+            "attachments/.e@net1.macvlan.journal",
             "podmap/v1/a@net1.json",
             "podmap/v1/c@net1.json",
             "podmap/v1/.d@net1.json.new",

@@ -112,6 +112,16 @@ mod tests {
     }
 
     #[test]
+    fn every_name_must_be_served() {
+        let dir = tempfile::tempdir().unwrap();
+        let once = "[ \"$1\" = --version ] && echo silkrail-cni 1.0.0 && exit\n\
+                    mkdir \"$0.called\" && echo '{\"supportedVersions\":[\"1.0.0\"]}'";
+        program(&dir.path().join("macvlan"), once);
+        let error = find(dir.path()).unwrap_err();
+        assert!(matches!(error, Error::DoesNotRun { .. }), "it serves only the first of two: {error}");
+    }
+
+    #[test]
     fn an_executable_for_another_processor_is_reported_before_it_is_run() {
         let dir = tempfile::tempdir().unwrap();
         let mut content = fs::read("/proc/self/exe").unwrap();

@@ -70,7 +70,9 @@ mod tests {
         mode(&sub, 0o755);
         mode(&file, 0o755);
         require_trusted(&file).unwrap();
-        for (path, bad, good) in [(&file, 0o757, 0o755), (&sub, 0o777, 0o755), (&sub, 0o1777, 0o755)] {
+        for (path, bad, good) in
+            [(&file, 0o757, 0o755), (&file, 0o1757, 0o755), (&sub, 0o777, 0o755), (&sub, 0o1777, 0o755)]
+        {
             mode(path, bad);
             let found = require_trusted(&file);
             mode(path, good);
@@ -89,7 +91,12 @@ mod tests {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o775)).unwrap();
         chown(&file, None, Some(65534)).unwrap();
         assert!(require_trusted(&file).unwrap_err().contains("by group 65534"));
-        chown(&file, Some(65534), None).unwrap();
+        let caller = TrustedOwners([0, 65533, 0]);
+        chown(&file, Some(65533), None).unwrap();
+        assert!(caller.check(&fs::metadata(&file).unwrap()).unwrap_err().contains("by group 65534"));
+        chown(&file, None, Some(65533)).unwrap();
+        caller.check(&fs::metadata(&file).unwrap()).unwrap();
+        chown(&file, Some(65534), Some(65534)).unwrap();
         assert!(require_trusted(&file).unwrap_err().contains("is owned by user 65534"));
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&file, &link).unwrap();

@@ -163,7 +163,7 @@ fn restore(store: &InstallStore, here: &Path, origin: &ReplacedFile) -> Result<(
 mod tests {
     use std::{
         fs,
-        os::unix::fs::{PermissionsExt, symlink},
+        os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     };
 
     use tempfile::TempDir;
@@ -180,11 +180,16 @@ mod tests {
     fn installed() -> TempDir {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(bin(&dir, "")).unwrap();
-        fs::create_dir(dir.path().join("from")).unwrap();
-        plugins(&dir.path().join("from/silkrail-cni"), "0.1.0");
         program(&bin(&dir, "macvlan"), "echo go");
         fs::set_permissions(bin(&dir, "macvlan"), fs::Permissions::from_mode(0o711)).unwrap();
         symlink("multicall", bin(&dir, "ipvlan")).unwrap();
+        install(&dir);
+        dir
+    }
+
+    fn install(dir: &TempDir) {
+        fs::create_dir(dir.path().join("from")).unwrap();
+        plugins(&dir.path().join("from/silkrail-cni"), "0.1.0");
         let names: Vec<_> = ["ipvlan", "macvlan", "sriov"].map(str::to_owned).into();
         let options = InstallOptions {
             root: dir.path().join("root"),
@@ -197,7 +202,6 @@ mod tests {
             force: false,
         };
         Installer::new(&options).unwrap().apply().unwrap();
-        dir
     }
 
     fn bin(dir: &TempDir, name: &str) -> PathBuf {
@@ -233,6 +237,7 @@ mod tests {
         fs::write(&journal, "").unwrap();
         let error = run(&dir, false, false).unwrap_err().to_string();
         assert!(error.contains("f00d@net1") && error.contains("--force"), "{error}");
+        assert!(matches!(run(&dir, false, true), Err(Error::InUse { .. })), "a preview tells it too");
         assert!(bin(&dir, "sriov").exists());
         assert_eq!(run(&dir, true, false).unwrap().len(), 3);
     }
@@ -266,6 +271,63 @@ mod tests {
             "{outcomes:?}"
         );
         assert!(bin(&dir, "macvlan").exists());
+    }
+
+    #[test]
+    fn every_former_file_has_its_own_content_again() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(bin(&dir, "")).unwrap();
+        for name in ["ipvlan", "macvlan", "sriov"] {
+            program(&bin(&dir, name), &format!("echo {name}"));
+        }
+        install(&dir);
+        assert_eq!(run(&dir, false, false).unwrap(), vec![RemovalOutcome::Restored; 3]);
+        for name in ["ipvlan", "macvlan", "sriov"] {
+            let content = fs::read_to_string(bin(&dir, name)).unwrap();
+            assert_eq!(content, format!("#!/bin/sh\necho {name}\n"));
+        }
+        assert_eq!(fs::read_dir(dir.path().join("root/var/lib")).unwrap().count(), 0, "no copy is left");
+    }
+
+    #[test]
+    fn a_restored_file_has_its_former_owner() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = InstallStore::of(&dir.path().join("root"));
+        let _lock = store.lock().unwrap();
+        store.save_backup(b"go").unwrap();
+        let here = dir.path().join("macvlan");
+        let origin = ReplacedFile::File { sha256: Sha256::of(b"go"), mode: 0o4750, uid: 65533, gid: 65534 };
+        restore(&store, &here, &origin).unwrap();
+        atomic_install::publish(&here).unwrap();
+        let meta = fs::metadata(&here).unwrap();
+        assert_eq!((meta.uid(), meta.gid(), meta.mode() & 0o7777), (65533, 65534, 0o4750));
+    }
+
+    #[test]
+    fn what_is_in_the_place_of_a_file_is_kept() {
+        let dir = installed();
+        fs::remove_file(bin(&dir, "sriov")).unwrap();
+        fs::create_dir(bin(&dir, "sriov")).unwrap();
+        let outcomes = run(&dir, false, false).unwrap();
+        assert_eq!(outcomes[2], RemovalOutcome::Kept("it is not a regular file".into()));
+        fs::remove_dir(bin(&dir, "sriov")).unwrap();
+        let dir = installed();
+        fs::remove_file(bin(&dir, "ipvlan")).unwrap();
+        symlink("multicall", bin(&dir, "ipvlan")).unwrap();
+        let outcomes = run(&dir, false, false).unwrap();
+        assert_eq!(outcomes[0], RemovalOutcome::Gone, "the former link was restored already");
+        let dir = installed();
+        fs::remove_dir_all(bin(&dir, "")).unwrap();
+        let outcomes = run(&dir, false, false).unwrap();
+        assert_eq!(outcomes[2], RemovalOutcome::Gone);
+        for outcome in &outcomes[..2] {
+            assert!(
+                matches!(outcome, RemovalOutcome::Kept(why) if why.contains("directory does not exist")),
+                "{outcomes:?}"
+            );
+        }
+        fs::create_dir_all(bin(&dir, "")).unwrap();
+        assert_eq!(run(&dir, false, false).unwrap(), [RemovalOutcome::Restored, RemovalOutcome::Restored]);
     }
 
     #[test]

@@ -167,6 +167,8 @@ impl From<sysfs::PciId> for PciIds {
 mod tests {
     use std::{fs, os::unix::fs::symlink};
 
+    use identifiers::Attachment;
+
     use super::*;
     use crate::{VfUser, test_fixture::InventoryFixture};
 
@@ -206,8 +208,13 @@ mod tests {
         let tree = InventoryFixture::new();
         fs::remove_dir_all(tree.dir("0000:af:00.3").join("net")).unwrap();
         assert_eq!(read(&tree).vfs[1].users, [VfUser::LinkElsewhere { driver: "mlx5_core".into() }]);
-        tree.bind("0000:af:00.3", "vfio-pci");
-        assert!(read(&tree).vfs[1].is_free(), "no process has it open, and no link is expected");
+        for driver in ["vfio-pci", "mlx5_vfio_pci", "uio_pci_generic", "igb_uio", "pci-stub"] {
+            tree.bind("0000:af:00.3", driver);
+            assert!(
+                read(&tree).vfs[1].is_free(),
+                "{driver}: no process has it open, and no link is expected"
+            );
+        }
     }
 
     #[test]
@@ -227,6 +234,72 @@ mod tests {
         symlink("../mac0", link.join("upper_mac0")).unwrap();
         let expected = VfUser::Upper { link: "silkrail-none0".parse().unwrap(), upper: "mac0".into() };
         assert_eq!(read(&tree).vfs[0].users, [expected]);
+    }
+
+    #[test]
+    fn a_pf_that_belongs_to_a_bond_is_protected_and_not_used_by_it() {
+        let tree = InventoryFixture::new();
+        fs::create_dir_all(tree.dir("0000:af:00.0").join("net/lo")).unwrap();
+        let link = tree.root().join("sys/class/net/lo");
+        fs::create_dir_all(&link).unwrap();
+        for name in ["master", "upper_bond0", "upper_macvlan0"] {
+            symlink(format!("../{}", name.replace("upper_", "").replace("master", "bond0")), link.join(name))
+                .unwrap();
+        }
+        let (pf, name) = (read(&tree), || "lo".parse().unwrap());
+        assert_eq!(pf.protections, [ProtectionReason::Member { link: name(), master: "bond0".into() }]);
+        assert_eq!(pf.users, [VfUser::Upper { link: name(), upper: "macvlan0".into() }]);
+    }
+
+    #[test]
+    fn a_pod_on_a_vlan_of_a_bridge_with_a_bond_of_a_vf_uses_the_vf() {
+        let tree = InventoryFixture::new();
+        let class = tree.root().join("sys/class/net");
+        let chain = ["silkrail-none1", "silkrail-bond", "silkrail-br", "silkrail-b.7"];
+        for (link, upper) in chain.into_iter().zip(&chain[1..]) {
+            fs::create_dir_all(class.join(link)).unwrap();
+            symlink(format!("../{upper}"), class.join(link).join(format!("upper_{upper}"))).unwrap();
+        }
+        let attachment: Attachment = "pod@net1".parse().unwrap();
+        let mut entry = podmap::Entry::new("macvlan", attachment.clone());
+        entry.rdma.master = Some("silkrail-b.7".into());
+        state::StateDir::at(tree.root().join("run/silkrail")).podmap().write(&attachment, &entry).unwrap();
+        let [first, second] = &read(&tree).vfs[..] else { panic!("two VFs") };
+        assert!(first.is_free() && second.users.contains(&VfUser::Attachment { attachment }), "{second:?}");
+    }
+
+    #[test]
+    fn a_pf_is_found_by_any_of_its_names() {
+        let tree = InventoryFixture::new();
+        let mut pf = read(&tree);
+        pf.rdma = vec!["mlx5_0".into(), "mlx5_1".into()];
+        pf.link = Some(PfLink {
+            index: 7,
+            name: "ens6f0np0".parse().unwrap(),
+            mac: None,
+            permanent_mac: None,
+            mtu: 1500,
+            up: true,
+            infiniband: false,
+        });
+        let other = Pf { pci: "0000:b0:00.0".parse().unwrap(), link: None, rdma: Vec::new(), ..pf.clone() };
+        let inventory = Inventory { pfs: vec![other, pf] };
+        for name in ["0000:af:00.0", "ens6f0np0", "mlx5_0", "mlx5_1"] {
+            let found = inventory.find(name).map(|pf| pf.pci.to_string());
+            assert_eq!(found.as_deref(), Some("0000:af:00.0"), "{name}");
+        }
+        assert!(inventory.find("mlx5_2").is_none() && inventory.find("0000:af:00.2").is_none());
+    }
+
+    #[test]
+    fn a_vf_lacks_a_guid_while_it_is_zero() {
+        let mut vf = read(&InventoryFixture::new()).vfs.remove(0);
+        for (guid, lacks) in
+            [(None, false), (Some("0000:0000:0000:0000"), true), (Some("0000:0000:0000:0100"), false)]
+        {
+            vf.node_guid = guid.map(str::to_owned);
+            assert_eq!(vf.lacks_guid(), lacks, "{guid:?}");
+        }
     }
 
     #[test]

@@ -96,6 +96,9 @@ mod tests {
             assert!(with_those_below(&all, vec![from]).contains(&2), "{from}");
         }
         assert!(!with_those_below(&all, vec![4]).contains(&5));
+        // 3: a VLAN on the bond 6, whose member is 2.
+        let bond = [link(2, None, Some(6)), link(3, Some(6), None), link(6, None, None)];
+        assert!(with_those_below(&bond, vec![3]).contains(&2));
         // A cycle terminates.
         assert_eq!(with_those_below(&[link(7, Some(8), None), link(8, Some(7), None)], vec![7]).len(), 2);
         let veth = Link { kind: Some(LinkKind::Other("veth".into())), ..link(9, Some(2), None) };

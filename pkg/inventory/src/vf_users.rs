@@ -12,7 +12,7 @@ pub use self::evidence::VfUser;
 pub(crate) use self::{
     claims::ClaimIndex,
     evidence::FunctionView,
-    kubelet::KubeletCheckpoint,
+    kubelet::KubeletUsers,
     rdma::{OpenContexts, kernel_users},
     user_space::VfioUsers,
 };
@@ -22,7 +22,7 @@ use crate::{Error, NodePaths, Vf, links::HostLinks};
 pub(crate) struct UsageEvidence {
     sysfs: Sysfs,
     claims: ClaimIndex,
-    kubelet: KubeletCheckpoint,
+    kubelet: KubeletUsers,
     contexts: OpenContexts,
     user_space: VfioUsers,
 }
@@ -32,7 +32,7 @@ impl UsageEvidence {
         Ok(Self {
             sysfs: node.sysfs(),
             claims: ClaimIndex::read(node)?,
-            kubelet: KubeletCheckpoint::read(&node.root)?,
+            kubelet: KubeletUsers::read(&node.root)?,
             contexts: OpenContexts::read(node)?,
             user_space: VfioUsers::at(&node.root),
         })
@@ -63,7 +63,7 @@ impl UsageEvidence {
         users.extend(self.kubelet.of(seen.pci));
         users.extend(self.elsewhere(seen)?);
         users.extend(seen.rdma.iter().flat_map(|device| self.contexts.of(device)));
-        users.extend(self.user_space.of(&self.sysfs, seen.pci, seen.driver)?);
+        users.extend(self.user_space.of(&self.sysfs, seen.pci)?);
         if let Some(link) = seen.link {
             let uppers = self.sysfs.uppers(link)?;
             users.extend(uppers.into_iter().map(|upper| VfUser::Upper { link: link.clone(), upper }));
@@ -91,7 +91,9 @@ impl UsageEvidence {
     /// Returns the devices of a function that exist in another network namespace.
     fn elsewhere(&self, seen: &FunctionView<'_>) -> Result<Vec<VfUser>, Error> {
         let mut found = Vec::new();
-        if let Some(driver) = seen.driver.filter(|driver| seen.link.is_none() && makes_links(driver)) {
+        if let (Some(driver), None) = (seen.driver, seen.link)
+            && self.sysfs.user_space_nodes(&Function::Pci(seen.pci))?.is_none()
+        {
             found.push(VfUser::LinkElsewhere { driver: driver.to_owned() });
         }
         if seen.rdma.is_empty() {
@@ -100,9 +102,4 @@ impl UsageEvidence {
         }
         Ok(found)
     }
-}
-
-/// Whether a driver creates a link. Drivers for user space do not.
-fn makes_links(driver: &str) -> bool {
-    !driver.contains("vfio") && !matches!(driver, "uio_pci_generic" | "igb_uio" | "pci-stub")
 }

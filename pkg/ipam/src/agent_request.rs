@@ -152,8 +152,8 @@ mod tests {
             (block, json!({"pools": ["a", "b"]})),
             (AgentRequest::BlockWith("a", address), json!({"pools": ["a"], "address": "10.0.0.1"})),
             (
-                AgentRequest::Reserve { pod: "u", interface: "net1", addresses: &reserved, before: &[] },
-                json!({"pod": "u", "interface": "net1", "reserve": [{"pool": "a", "address": "10.0.0.1"}], "before": []}),
+                AgentRequest::Reserve { pod: "u", interface: "net1", addresses: &[], before: &reserved },
+                json!({"pod": "u", "interface": "net1", "reserve": [], "before": [{"pool": "a", "address": "10.0.0.1"}]}),
             ),
             (AgentRequest::Pod("u-1"), json!({"pod": "u-1"})),
         ] {

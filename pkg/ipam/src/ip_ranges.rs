@@ -235,7 +235,11 @@ mod tests {
         assert_eq!(all(&ranges), ["10.0.0.8", "10.0.0.11", "10.0.0.12", "10.0.0.1"]);
         assert_eq!(ranges.ordinal("10.0.0.1".parse().unwrap()), Some(3));
         assert_eq!(ranges.ordinal("10.0.0.9".parse().unwrap()), None);
-        assert_eq!(ranges.ordinal("::1".parse().unwrap()), None);
+        // The number of this address is that of 10.0.0.8.
+        assert_eq!(ranges.ordinal("::a00:8".parse().unwrap()), None);
+        let both = IpRanges::new(IpFamily::V6, &parse(&["10.0.0.1", "fd00::1"]), &parse(&["10.0.0.1"]));
+        assert_eq!(all(&both), ["fd00::1"]);
+        assert_eq!(both.without(&parse(&["10.0.0.1"])).within(&parse(&["10.0.0.1", "fd00::1"])).len(), 1);
         assert_eq!(ranges.nth(4), None);
     }
 

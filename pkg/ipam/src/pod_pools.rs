@@ -295,6 +295,26 @@ mod tests {
     }
 
     #[test]
+    fn a_uid_that_is_safe_in_a_file_name_names_the_file() {
+        let longest = "f".repeat(64);
+        for uid in ["91ab", "5F3e-0", longest.as_str()] {
+            assert_eq!(PodPools::file_name(uid), Some(format!("{uid}.json")));
+        }
+        for uid in ["", "../a", "a.b", "a b", &(longest + "f")] {
+            assert_eq!(PodPools::file_name(uid), None, "{uid}");
+        }
+    }
+
+    #[test]
+    fn the_routes_of_a_subnet_are_those_over_its_gateways() {
+        let route = |dst: &str, gw: &str| PoolRoute { dst: dst.parse().unwrap(), gw: gw.parse().unwrap() };
+        let (one, two) = (route("10.8.0.0/16", "10.0.0.1"), route("10.0.0.0/24", "10.0.1.1"));
+        let pools = PodPools { routes: vec![one, two, route("fd01::/64", "fd00::1")], ..PodPools::default() };
+        let of = |subnet: &str| pools.routes_in(subnet.parse().unwrap()).collect::<Vec<_>>();
+        assert_eq!((of("10.0.0.0/24"), of("10.0.0.0/16")), (vec![&one], vec![&one, &two]));
+    }
+
+    #[test]
     fn an_invalid_file_is_refused_with_its_key() {
         for (value, key) in [
             (json!(["a"]), "pod: expected an object"),

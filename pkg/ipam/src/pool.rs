@@ -43,7 +43,7 @@ pub struct Pool {
 pub struct PoolRoute {
     /// The destination.
     pub dst: IpNetwork,
-    /// The gateway, which is in the pool's subnet.
+    /// The gateway, which is in the pool's subnet or a link-local address of IPv6.
     pub gw: IpAddr,
 }
 
@@ -83,7 +83,7 @@ impl Pool {
         let ranges = IpRanges::new(family, &listed, &excluded);
         let gateway = spec.parsed("gateway", "an address")?;
         if let Some(gateway) = gateway {
-            inside(gateway, subnet).map_err(|problem| problem.at("gateway"))?;
+            on_link(gateway, subnet).map_err(|problem| problem.at("gateway"))?;
             if ranges.contains(gateway) {
                 return Err(InvalidValue::GatewayAllocatable(gateway).at("gateway"));
             }
@@ -197,6 +197,15 @@ fn inside(address: IpAddr, subnet: IpNetwork) -> Result<(), InvalidValue> {
     Ok(())
 }
 
+/// Checks that a next hop can be reached on the link: it is in the subnet, or a link-local address of IPv6, which routers
+/// announce as their own (RFC 4861, 4.2) and the kernel accepts on any link (`net/ipv6/route.c: ip6_validate_gw`).
+fn on_link(next_hop: IpAddr, subnet: IpNetwork) -> Result<(), InvalidValue> {
+    match next_hop {
+        IpAddr::V6(address) if subnet.is_ipv6() && address.is_unicast_link_local() => Ok(()),
+        _ => inside(next_hop, subnet),
+    }
+}
+
 fn refuse_overlaps(listed: &[IpRange]) -> Result<(), InvalidPool> {
     let mut sorted: Vec<_> = listed.iter().collect();
     sorted.sort_unstable_by_key(|range| range.first());
@@ -225,7 +234,7 @@ fn routes(spec: SpecReader<'_>, subnet: IpNetwork) -> Result<Vec<PoolRoute>, Inv
         if IpFamily::of(dst.ip()) != family {
             return Err(InvalidValue::Family { value: dst.to_string(), family, subnet }.at(key(".dst")));
         }
-        inside(gw, subnet).map_err(|problem| problem.at(key(".gw")))?;
+        on_link(gw, subnet).map_err(|problem| problem.at(key(".gw")))?;
         if dst.prefix() == 0 {
             return Err(InvalidValue::DefaultRoute(dst).at(key(".dst")));
         }
@@ -302,7 +311,9 @@ mod tests {
 
     #[test]
     fn ipam_case_010_an_excluded_gateway_is_never_allocated() {
-        let pool = read(json!({"gateway": "10.0.0.10", "excludeIPs": ["10.0.0.10"]})).unwrap();
+        let excluded = json!(["10.0.0.10", "10.0.0.1-10.0.0.10"]);
+        let pool = read(json!({"gateway": "10.0.0.10", "excludeIPs": excluded})).unwrap();
+        assert_eq!((pool.ranges.len(), pool.excluded.len()), (10, 2));
         assert!(!pool.ranges.contains("10.0.0.10".parse().unwrap()));
     }
 
@@ -312,6 +323,28 @@ mod tests {
         assert_eq!(text, "gateway: 10.0.0.10 is one of the pool's ips; add it to excludeIPs");
         assert!(refused(json!({"gateway": "10.0.1.1"})).contains("not inside the subnet"));
         assert!(refused(json!({"gateway": "10.0.0"})).starts_with("gateway: expected an address"));
+    }
+
+    #[test]
+    fn a_next_hop_of_ipv6_may_be_link_local() {
+        let pool = |more: Value| {
+            let mut six = json!({"subnet": "fd00:81::/64", "ips": ["fd00:81::a"]});
+            six.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            read(six)
+        };
+        let routes = json!([{"dst": "fd00:99::/64", "gw": "fe80::2"}]);
+        let read = pool(json!({"gateway": "fe80::1", "routes": routes})).unwrap();
+        assert_eq!(read.gateway, Some("fe80::1".parse().unwrap()));
+        assert_eq!(read.routes[0].gw, "fe80::2".parse::<IpAddr>().unwrap());
+        for (more, text) in [
+            (json!({"gateway": "fec0::1"}), "gateway: fec0::1 is not inside the subnet fd00:81::/64"),
+            (json!({"gateway": "169.254.1.1"}), "gateway: 169.254.1.1 does not belong to the IPv6 subnet"),
+            (json!({"ips": ["fe80::a"]}), "ips[0]: fe80::a is not inside the subnet fd00:81::/64"),
+        ] {
+            let error = pool(more).unwrap_err().to_string();
+            assert!(error.starts_with(text), "{error}");
+        }
+        assert!(refused(json!({"gateway": "169.254.1.1"})).contains("not inside the subnet"));
     }
 
     #[test]
@@ -337,10 +370,9 @@ mod tests {
                 .starts_with("routes[0].dst: expected a string")
         );
         assert!(refused(json!({"routes": ["10.9.0.0/16"]})).starts_with("routes[0]: expected an object"));
-        let twice =
-            json!([{"dst": "10.9.0.0/16", "gw": "10.0.0.1"}, {"dst": "10.9.1.0/16", "gw": "10.0.0.2"}]);
+        let twice = json!([{"dst": "10.9.0.0/16", "gw": "10.0.0.1"}, {"dst": "10.8.0.0/16", "gw": "10.0.0.1"}, {"dst": "10.9.1.0/16", "gw": "10.0.0.2"}]);
         assert!(
-            refused(json!({"routes": twice})).starts_with("routes[1].dst: 10.9.0.0/16 already has a route")
+            refused(json!({"routes": twice})).starts_with("routes[2].dst: 10.9.0.0/16 already has a route")
         );
     }
 

@@ -138,23 +138,31 @@ mod tests {
         let theirs =
             json!({"name": "b", "subnet": "10.0.0.0/24", "ips": ["10.0.0.30"], "nodeName": ["other"]});
         let other = json!({"name": "c", "subnet": "10.0.0.0/24", "ips": ["10.0.0.31"]});
-        Pools::from_inline(&Value::Array(vec![reserved, exported, theirs, other])).unwrap()
+        let second = json!({"name": "d", "subnet": "10.0.1.0/24", "ips": ["10.0.1.9", "10.0.1.11"], "excludeIPs": ["10.0.1.11"],
+            "gateway": "10.0.1.1"});
+        let pools =
+            Pools::from_inline(&Value::Array(vec![reserved, exported, theirs, other, second])).unwrap();
+        pools.merge(Pools::read_dir(std::path::Path::new("/nowhere")).unwrap())
     }
 
     fn request(address: &str) -> Result<String, String> {
         let pools = pools();
-        let names = ["a", "b"].map(str::to_owned);
+        let names = ["a", "b", "d"].map(str::to_owned);
         let query = PoolRequest { ipv4: &names, host_name: "node", ..PoolRequest::default() };
         let selection = pools.select(&query).unwrap();
         let address = address.parse().unwrap();
         let found = selection.pool_of(address).map(|pool| pool.name.to_string());
-        found.ok_or_else(|| selection.reason_unavailable(address, &pools).why.to_string())
+        found.ok_or_else(|| {
+            let AddressUnavailable { why, unusable, .. } = selection.reason_unavailable(address, &pools);
+            why.to_string() + &unusable
+        })
     }
 
     #[test]
     fn a_requested_address_is_allocated_from_the_pool_that_contains_it() {
         assert_eq!(request("10.0.0.9"), Ok("a".into()));
         assert_eq!(request("10.0.0.19"), Ok("a".into()));
+        assert_eq!(request("10.0.1.9"), Ok("d".into()));
     }
 
     #[test]
@@ -162,6 +170,8 @@ mod tests {
         for (address, why) in [
             ("10.0.0.1", "it is the gateway of IPPool a"),
             ("10.0.0.11", "it is in excludeIPs of IPPool a"),
+            ("10.0.1.1", "it is the gateway of IPPool d"),
+            ("10.0.1.11", "it is in excludeIPs of IPPool d"),
             ("10.0.0.12", "it is reserved by a SpiderReservedIP"),
             ("10.0.0.13", "Spiderpool has allocated it to pod ai/web-0, according to the status of IPPool a"),
             (
@@ -175,9 +185,10 @@ mod tests {
             ),
             (
                 "10.0.0.32",
-                "no IPPool of this network contains it: a contains 10.0.0.9-10.0.0.10, 10.0.0.14-10.0.0.19",
+                "no IPPool of this network contains it: a contains 10.0.0.9-10.0.0.10, 10.0.0.14-10.0.0.19, d contains 10.0.1.9\
+                 ; directory /nowhere does not exist",
             ),
-            ("fd00::1", "this network has no IPv6 IPPool"),
+            ("fd00::1", "this network has no IPv6 IPPool; directory /nowhere does not exist"),
         ] {
             assert_eq!(request(address), Err(why.to_owned()));
         }

@@ -60,10 +60,10 @@ mod tests {
     #[test]
     fn both_of_spiderpools_forms_are_read() {
         let pod = |name: &str| ("10.0.0.9".to_owned(), name.to_owned());
-        let text = r#"{"10.0.0.9":{"pod":"default/web-0","podUid":"91ab"}}"#;
+        let text = r#"{"10.0.0.9":{"pod":"default/web-0","podUid":"91ab"},"fd00::9":{"pod":"b/c"}}"#;
         assert_eq!(
             read(json!({"allocatedIPs": text, "allocatedIPCount": 1})),
-            Ok(vec![pod("default/web-0")])
+            Ok(vec![pod("default/web-0"), ("fd00::9".to_owned(), "b/c".to_owned())])
         );
         let older =
             json!({"10.0.0.9": {"containerID": "c", "interface": "eth0", "namespace": "a", "pod": "b"}});

@@ -6,6 +6,8 @@ use identifiers::Attachment;
 use netns::NetNsId;
 use serde::{Deserialize, Serialize};
 
+use crate::RecordedPod;
+
 /// The first line of a journal. It never changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -22,13 +24,18 @@ pub struct JournalHeader {
     pub netns_path: PathBuf,
     /// The namespace at that path during the ADD; absent if the plugin did not need it.
     pub netns: Option<NetNsId>,
-    /// The boot ID of the kernel at the ADD, see [`boot_id`].
+    /// The boot ID of the kernel at the ADD, see [`crate::boot_id`].
     pub boot_id: String,
 }
 
 impl JournalHeader {
     /// The format version that this program writes, and the newest that it reads.
     pub const VERSION: u32 = 1;
+
+    /// Returns what is recorded of the pod.
+    pub fn pod(&self) -> RecordedPod<'_> {
+        RecordedPod { boot_id: &self.boot_id, netns_path: &self.netns_path, netns: self.netns }
+    }
 
     /// Reads the header of a journal without locking it. Returns `None` if the file does not exist or cannot be
     /// parsed.
@@ -38,8 +45,9 @@ impl JournalHeader {
     pub fn read(path: &Path) -> Result<Option<Self>, statefile::Error> {
         let bytes = match statefile::read(path) {
             Ok(Some(bytes)) => bytes,
-            // A directory or a link in its place is not a journal; the caller continues with the others.
-            Ok(None) | Err(statefile::Error::NotRegular { .. }) => return Ok(None),
+            // A directory, a link or another user's file is not a journal; the caller continues with the others.
+            Ok(None) => return Ok(None),
+            Err(error) if error.is_foreign() => return Ok(None),
             Err(error) => return Err(error),
         };
         let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
@@ -47,15 +55,37 @@ impl JournalHeader {
     }
 }
 
-/// Returns the ID of the current boot, from `/proc/sys/kernel/random/boot_id`.
-///
-/// # Errors
-/// If it cannot be read. A wrong ID would make existing state look like that of a former boot.
-pub fn boot_id() -> Result<&'static str, statefile::Error> {
-    let failed = |source| statefile::Error::Io {
-        operation: "read",
-        path: "/proc/sys/kernel/random/boot_id".into(),
-        source,
-    };
-    bootid::current().map_err(failed)
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_header_is_read_whatever_follows_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("j");
+        assert_eq!(JournalHeader::read(&path).unwrap(), None);
+        let header = JournalHeader {
+            version: JournalHeader::VERSION,
+            plugin: "macvlan".into(),
+            attachment: "a@net1".parse().unwrap(),
+            network: "rail0".into(),
+            netns_path: "/run/netns/pod".into(),
+            netns: None,
+            boot_id: "b".into(),
+        };
+        let line = serde_json::to_string(&header).unwrap();
+        for rest in ["", "\n", "\n{\"change\":7}\n", "\ngarbage"] {
+            fs::write(&path, format!("{line}{rest}")).unwrap();
+            assert_eq!(JournalHeader::read(&path).unwrap().as_ref(), Some(&header), "{rest:?}");
+        }
+        for other in ["", "\n", "garbage\n", "{}\n"] {
+            fs::write(&path, other).unwrap();
+            assert_eq!(JournalHeader::read(&path).unwrap(), None, "{other:?}");
+        }
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert_eq!(JournalHeader::read(&path).unwrap(), None, "a directory in its place");
+    }
 }

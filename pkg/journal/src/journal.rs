@@ -11,8 +11,8 @@ use std::{
 use crate::{
     AbortError, Change, Error, JournalContent, JournalHeader, RevertFailure, StepTimes,
     content::{JournalLine, terminated, whole_lines},
+    current_boot::boot_id,
     fault_injection,
-    header::boot_id,
 };
 
 /// The journal of one attachment, locked: while this value exists, no other process works on the attachment.
@@ -55,9 +55,7 @@ impl<C: Change> Journal<C> {
             let mut file = match statefile::open(path) {
                 Ok(Some(file)) => file,
                 Ok(None) => return Ok(None),
-                Err(error @ statefile::Error::NotRegular { .. }) => {
-                    return Err(quarantine(path, error.to_string()));
-                }
+                Err(error) if error.is_foreign() => return Err(quarantine(path, error.to_string())),
                 Err(error) => return Err(error.into()),
             };
             statefile::lock(&file, path, deadline)?;
@@ -170,11 +168,14 @@ impl<C: Change> Journal<C> {
 
     fn append(&mut self, line: &JournalLine<&C>) -> Result<(), Error> {
         let bytes = terminated(line).map_err(Error::Encode)?;
+        let io = |source| statefile::Error::Io { operation: "write", path: self.path.clone(), source };
+        if self.length + bytes.len() as u64 > statefile::MAX_STATE_FILE_BYTES {
+            return Err(io(statefile::too_long()).into());
+        }
         let written = self.file.write_all(&bytes).inspect_err(|_| {
             // The disk is full: remove the incomplete line, so that the next one does not continue it.
             let _ = self.file.set_len(self.length);
         });
-        let io = |source| statefile::Error::Io { operation: "write", path: self.path.clone(), source };
         written.map_err(io)?;
         self.length += bytes.len() as u64;
         Ok(())

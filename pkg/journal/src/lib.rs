@@ -13,17 +13,21 @@
 
 mod change;
 mod content;
+mod current_boot;
 mod error;
 mod fault_injection;
 mod header;
 mod journal;
 mod journal_status;
+mod recorded_pod;
 mod step_times;
 
 pub use change::Change;
 pub use content::JournalContent;
+pub use current_boot::boot_id;
 pub use error::{AbortError, Error, RevertFailure};
-pub use header::{JournalHeader, boot_id};
+pub use header::JournalHeader;
 pub use journal::Journal;
 pub use journal_status::{JournalReadError, JournalStatus};
+pub use recorded_pod::RecordedPod;
 pub use step_times::{Milliseconds, StepTimes};

@@ -73,6 +73,11 @@ mod tests {
         steps.push("claim", Duration::from_micros(1));
         assert_eq!(steps.to_string(), "claim=0.4ms,link=2.0ms");
         assert_eq!(steps.total(), Duration::from_micros(2350));
+        let mut all = StepTimes::default();
+        all.push("note", Duration::from_millis(1));
+        all.extend(&steps);
+        all.extend(&steps);
+        assert_eq!(all.to_string(), "note=1.0ms,claim=0.7ms,link=4.0ms");
         assert_eq!(steps.time("wait", || 5), 5);
         assert_eq!(Milliseconds(Duration::from_secs(61)).to_string(), "61000.0ms");
     }

@@ -2,6 +2,7 @@
 
 use std::{
     env,
+    ffi::OsString,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -45,6 +46,25 @@ pub enum Error {
     Client(#[source] Box<kube::Error>),
 }
 
+/// Where the address and the credentials of the API server come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AccessSource {
+    ServiceAccount,
+    Kubeconfig,
+}
+
+impl AccessSource {
+    /// Returns the source that the environment sets: the kubelet's variables have priority.
+    fn of(variable: impl Fn(&'static str) -> Option<OsString>) -> Option<Self> {
+        let is_set = |name| variable(name).is_some_and(|value| !value.is_empty());
+        if is_set("KUBERNETES_SERVICE_HOST") {
+            Some(Self::ServiceAccount)
+        } else {
+            is_set("KUBECONFIG").then_some(Self::Kubeconfig)
+        }
+    }
+}
+
 /// Returns a client with the pod's service account, else with the file that `KUBECONFIG` names; `None` if neither is set. Does
 /// not run programs that the file names. Changes of the service account's token and CA are picked up.
 ///
@@ -53,14 +73,15 @@ pub enum Error {
 /// # Errors
 /// [`Error`]: the configuration is invalid, or requires a program.
 pub async fn connect() -> Result<Option<Client>, Error> {
-    let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
-    let config = if is_set("KUBERNETES_SERVICE_HOST") {
-        Config::incluster().map_err(|error| Error::InCluster(Box::new(error)))?
-    } else if is_set("KUBECONFIG") {
-        let options = KubeConfigOptions::default();
-        Config::from_kubeconfig(&options).await.map_err(|error| Error::Kubeconfig(Box::new(error)))?
-    } else {
-        return Ok(None);
+    let config = match AccessSource::of(env::var_os) {
+        None => return Ok(None),
+        Some(AccessSource::ServiceAccount) => {
+            Config::incluster().map_err(|error| Error::InCluster(Box::new(error)))?
+        }
+        Some(AccessSource::Kubeconfig) => {
+            let options = KubeConfigOptions::default();
+            Config::from_kubeconfig(&options).await.map_err(|error| Error::Kubeconfig(Box::new(error)))?
+        }
     };
     client(config).map(Some)
 }
@@ -116,6 +137,48 @@ mod tests {
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
         let connected = client(config).map(drop);
         (connected, Path::new(&format!("{}.started", program.display())).exists())
+    }
+
+    #[test]
+    fn the_service_account_of_a_pod_has_priority_over_a_kubeconfig() {
+        use AccessSource::{Kubeconfig, ServiceAccount};
+        for (service, kubeconfig, source) in [
+            (Some("10.96.0.1"), Some("/file"), Some(ServiceAccount)),
+            (Some("10.96.0.1"), None, Some(ServiceAccount)),
+            (Some(""), Some("/file"), Some(Kubeconfig)),
+            (None, Some("/file"), Some(Kubeconfig)),
+            (Some(""), Some(""), None),
+            (None, None, None),
+        ] {
+            let of = |name| match name {
+                "KUBERNETES_SERVICE_HOST" => service.map(OsString::from),
+                "KUBECONFIG" => kubeconfig.map(OsString::from),
+                other => panic!("{other}"),
+            };
+            assert_eq!(AccessSource::of(of), source, "{service:?} {kubeconfig:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_named_kubeconfig_is_used_with_its_current_context_and_runs_no_program() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("kubelet.conf");
+        let error = connect_with(&file).await.map(drop).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{}: ", file.display())), "{error}");
+        let write = |context: &str| {
+            let text = format!(
+                "current-context: {context}\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}, {{name: b, context: \
+                 {{cluster: a, user: b}}}}]\nclusters: [{{name: a, cluster: {{server: 'http://127.0.0.1:1'}}}}]\n\
+                 users: [{{name: a, user: {{token: t}}}}, {{name: b, user: {{exec: {{command: /bin/false}}}}}}]\n"
+            );
+            fs::write(&file, text).unwrap();
+        };
+        write("a");
+        assert!(connect_with(&file).await.is_ok());
+        write("b");
+        assert!(matches!(connect_with(&file).await, Err(Error::Program { key: "exec" })));
+        write("c");
+        assert!(matches!(connect_with(&file).await, Err(Error::File { path, .. }) if path == file));
     }
 
     #[tokio::test]

@@ -19,3 +19,29 @@ pub fn with_causes(error: &dyn Error) -> String {
         None => text,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{0}")]
+    struct Layer(&'static str, #[source] Option<Box<Layer>>);
+
+    #[test]
+    fn every_cause_is_named_once_and_the_response_is_not() {
+        for (layers, expected) in [
+            (&["service error"][..], "service error"),
+            (&["service error", "client error", "refused"], "service error: client error: refused"),
+            (&["client error: refused", "client error", "refused"], "client error: refused"),
+            (&["a", "service: a", "refused"], "a: service: a: refused"),
+            (
+                &["ApiError: nodes is forbidden (Status { code: 403 })", "Status"],
+                "ApiError: nodes is forbidden",
+            ),
+        ] {
+            let error = layers.iter().rev().fold(None, |cause, text| Some(Box::new(Layer(text, cause))));
+            assert_eq!(with_causes(&*error.unwrap()), expected);
+        }
+    }
+}

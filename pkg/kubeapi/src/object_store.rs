@@ -69,3 +69,86 @@ where
         is_ready.then(|| self.0.state())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::VecDeque,
+        future::pending,
+        pin::pin,
+        sync::{Mutex, PoisonError},
+        time::Duration,
+    };
+
+    use http::{Request, Response};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::client::Body;
+    use serde_json::{Value, json};
+    use tokio::time::timeout;
+    use tower::{BoxError, service_fn};
+
+    use super::*;
+
+    fn object(name: &str) -> Value {
+        let field = json!({"manager": "kubectl", "operation": "Update"});
+        let metadata =
+            json!({"name": name, "namespace": "a", "resourceVersion": "5", "managedFields": [field]});
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    }
+
+    fn list(names: &[&str]) -> (u16, String) {
+        let items: Vec<Value> = names.iter().map(|name| object(name)).collect();
+        let list = json!({"apiVersion": "v1", "kind": "ConfigMapList", "metadata": {"resourceVersion": "5"}, "items": items});
+        (200, list.to_string())
+    }
+
+    fn changes(events: &[(&str, &str)]) -> (u16, String) {
+        let event =
+            |(kind, name): &(&str, &str)| format!("{}\n", json!({"type": kind, "object": object(name)}));
+        (200, events.iter().map(event).collect())
+    }
+
+    /// Returns a client of an API server with these responses.
+    fn client(responses: impl IntoIterator<Item = (u16, String)>) -> Client {
+        let responses = Arc::new(Mutex::new(responses.into_iter().collect::<VecDeque<_>>()));
+        let service = service_fn(move |_: Request<Body>| {
+            let next = responses.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            async move {
+                let Some((status, text)) = next else { return pending().await };
+                Ok::<_, BoxError>(Response::builder().status(status).body(Body::from(text.into_bytes()))?)
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    fn names(store: &ObjectStore<ConfigMap>) -> Option<Vec<String>> {
+        let mut names: Vec<_> = store.objects()?.iter().map(|object| object.name_any()).collect();
+        names.sort();
+        Some(names)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn objects_are_known_after_the_first_list_and_follow_each_change() {
+        let refused = json!({"kind": "Status", "status": "Failure", "code": 500}).to_string();
+        let later = [("ADDED", "c"), ("DELETED", "a"), ("MODIFIED", "b")];
+        let status =
+            json!({"kind": "Status", "status": "Failure", "reason": "Expired", "message": "", "code": 410});
+        let expired = (200, format!("{}\n", json!({"type": "ERROR", "object": status})));
+        let client = client([(500, refused), list(&["a", "b"]), changes(&later), expired, list(&["d"])]);
+        let (store, events) = ObjectStore::<ConfigMap>::watch(&client, (), Config::default());
+        let mut events = pin!(events);
+        assert_eq!(names(&store), None, "not yet listed");
+        let mut seen = Vec::new();
+        while seen.last() != Some(&vec!["d".to_owned()]) {
+            timeout(Duration::from_secs(3600), events.next()).await.unwrap().unwrap();
+            seen.extend(names(&store));
+            seen.dedup();
+        }
+        let expected = [&["a", "b"][..], &["a", "b", "c"], &["b", "c"], &["d"]];
+        assert_eq!(
+            seen,
+            expected.map(|names| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        );
+        assert!(store.objects().unwrap().iter().all(|object| object.managed_fields().is_empty()));
+    }
+}

@@ -30,3 +30,21 @@ pub async fn within<T>(
         Err(_) => Err(RequestError::Timeout(limit)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_has_a_response_or_an_error_or_neither_in_time() {
+        let limit = Duration::from_secs(3);
+        assert_eq!(within(limit, ready(Ok(7))).await.unwrap(), 7);
+        let failed = within::<()>(limit, ready(Err(kube::Error::LinesCodecMaxLineLengthExceeded))).await;
+        assert!(matches!(failed, Err(RequestError::Failed(_))), "{failed:?}");
+        let began = tokio::time::Instant::now();
+        let late = within::<()>(limit, pending()).await.unwrap_err();
+        assert_eq!((late.to_string().as_str(), began.elapsed()), ("no response within 3s", limit));
+    }
+}

@@ -6,7 +6,6 @@
 
 #![forbid(unsafe_code)]
 
-mod checkpoint;
 mod directory_watch;
 mod local_authority;
 mod registration;
@@ -15,8 +14,7 @@ mod serve;
 mod service;
 mod watchers;
 
-pub use checkpoint::{CheckpointError, KubeletCheckpoint};
 pub use directory_watch::DirectoryWatch;
 pub use registration::RegistrationError;
 pub use resource::{Device, DeviceList, Resource, ResourceError};
-pub use serve::{KubeletDirectory, ServeError, serve};
+pub use serve::{ServeError, serve};

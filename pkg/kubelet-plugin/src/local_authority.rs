@@ -227,6 +227,9 @@ mod tests {
 
     type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 
+    /// The flags and the stream of a header block, with its fields.
+    type Block = (u8, u8, Fields);
+
     fn fields(authority: &str) -> Fields {
         let long = "x".repeat(500);
         [
@@ -251,13 +254,13 @@ mod tests {
     }
 
     /// Returns the header blocks and the other frames that a server sees.
-    fn seen(out: &[u8]) -> (Vec<Fields>, Vec<Vec<u8>>) {
+    fn seen(out: &[u8]) -> (Vec<Block>, Vec<Vec<u8>>) {
         let (mut rest, mut decoder) = (&out[PREFACE..], Decoder::new());
         let (mut blocks, mut others) = (Vec::new(), Vec::new());
         while let Some(length) = frame_length(rest).unwrap() {
             let (frame, next) = rest.split_at(length);
             match frame[3] {
-                HEADERS => blocks.push(decoder.decode(&frame[HEAD..]).unwrap()),
+                HEADERS => blocks.push((frame[4], frame[8], decoder.decode(&frame[HEAD..]).unwrap())),
                 _ => others.push(frame.to_vec()),
             }
             rest = next;
@@ -288,8 +291,20 @@ mod tests {
         for size in [1, 7, 100, client.len()] {
             let (mut rewriter, mut out) = (Rewriter::default(), Vec::new());
             client.chunks(size).for_each(|chunk| rewriter.rewrite(chunk, &mut out).unwrap());
-            let expected = (vec![fields("localhost"), fields("localhost")], vec![FRAME_OF_DATA.to_vec()]);
+            let blocks = [(END_HEADERS, 1), (END_HEADERS | END_STREAM, 1)];
+            let blocks = blocks.map(|(flags, stream)| (flags, stream, fields("localhost"))).to_vec();
+            let expected = (blocks, vec![FRAME_OF_DATA.to_vec()]);
             assert_eq!(seen(&out), expected, "in pieces of {size} bytes");
+        }
+    }
+
+    #[test]
+    fn texts_of_every_length_are_encoded() {
+        for length in [0, 1, 126, 127, 128, 254, 255, 256, 16_000] {
+            let (name, value) = (b"x".to_vec(), vec![b'v'; length]);
+            let mut payload = vec![0];
+            [&name, &value].into_iter().for_each(|bytes| text(bytes, &mut payload));
+            assert_eq!(Decoder::new().decode(&payload).unwrap(), [(name, value)], "{length}");
         }
     }
 

@@ -9,6 +9,7 @@ use std::{
 };
 
 use kubelet_api::deviceplugin::device_plugin_server::DevicePluginServer;
+use kubelet_checkpoint::KubeletDirectory;
 use tokio::{net::UnixListener, sync::watch, task::JoinHandle};
 use tokio_stream::{StreamExt, wrappers::UnixListenerStream};
 use tonic::transport::Server;
@@ -18,10 +19,6 @@ use crate::{
     Resource, directory_watch::DirectoryWatch, local_authority::LocalAuthority, registration::register,
     service::ResourceService, watchers::Watchers,
 };
-
-/// The directory of device plugins, `/var/lib/kubelet/device-plugins`.
-#[derive(Debug, Clone)]
-pub struct KubeletDirectory(pub PathBuf);
 
 /// Why a resource cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -43,22 +40,6 @@ const LONGEST_DELAY: Duration = Duration::from_secs(5);
 /// How long a kubelet that is registered with may not watch the devices, such as after it lost the connection: it does not
 /// connect again by itself.
 const LONGEST_IDLE_TIME: Duration = Duration::from_secs(5);
-
-impl KubeletDirectory {
-    /// Whether a kubelet uses it, or has: it has another one if its root directory is not `/var/lib/kubelet`.
-    pub fn is_used(&self) -> bool {
-        self.kubelet().exists() || self.checkpoint().exists()
-    }
-
-    /// Returns the path of the file with the allocations of all device plugins.
-    pub fn checkpoint(&self) -> PathBuf {
-        self.0.join("kubelet_internal_checkpoint")
-    }
-
-    fn kubelet(&self) -> PathBuf {
-        self.0.join("kubelet.sock")
-    }
-}
 
 /// Serves a resource until `ends` is true, and deletes its socket then. A kubelet that is not there is waited for.
 ///
@@ -147,11 +128,11 @@ impl<'a> Session<'a> {
 
     /// Serves and registers, if that is necessary and possible now. Returns after how long to try again.
     async fn advance(&mut self) -> Result<Option<Duration>, ServeError> {
-        let Some(kubelet) = file_id(&self.directory.kubelet()) else {
+        let Some(kubelet) = file_id(&self.directory.socket()) else {
             self.registered = None;
             self.report(&format!(
                 "waiting for the kubelet: {} does not exist",
-                self.directory.kubelet().display()
+                self.directory.socket().display()
             ));
             return Ok(None);
         };
@@ -172,7 +153,7 @@ impl<'a> Session<'a> {
         if self.attempt.is_some_and(|(socket, _)| socket != kubelet) {
             self.delay = FIRST_DELAY;
         }
-        match register(&self.directory.kubelet(), &*self.resource).await {
+        match register(&self.directory.socket(), &*self.resource).await {
             Ok(()) => {
                 if self.registered == Some(kubelet) {
                     self.report("the kubelet did not watch the devices: registered again");
@@ -258,5 +239,74 @@ impl<'a> Session<'a> {
             let _ = fs::remove_file(&path);
         }
         self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kubelet_api::deviceplugin::ContainerAllocateResponse;
+
+    use super::*;
+    use crate::{DeviceList, ResourceError};
+
+    struct NoDevices(watch::Sender<DeviceList>);
+
+    impl Resource for NoDevices {
+        fn name(&self) -> String {
+            "a.io/vf".into()
+        }
+
+        fn socket_name(&self) -> String {
+            "a.sock".into()
+        }
+
+        fn devices(&self) -> watch::Receiver<DeviceList> {
+            self.0.subscribe()
+        }
+
+        fn preferred(
+            &self,
+            _: &[String],
+            _: &[String],
+            _: usize,
+        ) -> Result<Option<Vec<String>>, ResourceError> {
+            Ok(None)
+        }
+
+        fn allocate(&self, _: &[String]) -> Result<ContainerAllocateResponse, ResourceError> {
+            Ok(ContainerAllocateResponse::default())
+        }
+
+        fn check(&self, _: &[String]) -> Result<(), ResourceError> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn attempts_become_rarer_until_there_is_another_kubelet() {
+        let dir = tempfile::tempdir().unwrap();
+        let directory = KubeletDirectory(dir.path().to_owned());
+        // A kubelet that does not listen.
+        fs::write(directory.socket(), "").unwrap();
+        let (_ends, has_ended) = watch::channel(false);
+        let mut session =
+            Session::new(&directory, Arc::new(NoDevices(watch::Sender::new(Vec::new()))), has_ended);
+        let mut delays = Vec::new();
+        for _ in 0..12 {
+            let delay = session.advance().await.unwrap().unwrap();
+            let next = session.attempt.unwrap().1;
+            assert!(session.advance().await.unwrap().unwrap() <= delay);
+            assert_eq!(session.attempt.unwrap().1, next, "not before the time");
+            session.attempt = session.attempt.map(|(socket, _)| (socket, Instant::now()));
+            delays.push(delay);
+        }
+        assert_eq!(delays[..3], [1, 2, 4].map(|factor| FIRST_DELAY * factor));
+        assert_eq!(delays[11], LONGEST_DELAY);
+        fs::rename(directory.socket(), dir.path().join("former.sock")).unwrap();
+        session.registered = file_id(&dir.path().join("former.sock"));
+        assert_eq!(session.advance().await.unwrap(), None);
+        assert_eq!(session.registered, None, "a kubelet that is gone does not know the resource");
+        fs::write(directory.socket(), "").unwrap();
+        assert_eq!(session.advance().await.unwrap(), Some(FIRST_DELAY));
     }
 }

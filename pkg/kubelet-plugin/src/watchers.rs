@@ -54,3 +54,23 @@ impl Drop for Watcher {
         state.idle_since = Instant::now();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kubelet_watches_as_long_as_one_of_its_streams_is_open() {
+        let watchers = Watchers::new();
+        let (former, new) = (watchers.add(), watchers.add());
+        drop(former);
+        assert_eq!(watchers.idle(), Duration::ZERO);
+        let before = Instant::now();
+        drop(new);
+        let state = || watchers.state().idle_since;
+        assert!(state() >= before, "it is idle since the last stream ended");
+        let ended = state();
+        watchers.expect();
+        assert!(state() > ended);
+    }
+}

@@ -8,8 +8,9 @@ use kubelet_api::deviceplugin::{
     AllocateRequest, ContainerAllocateRequest, ContainerAllocateResponse,
     ContainerPreferredAllocationRequest, Empty, PreStartContainerRequest, PreferredAllocationRequest,
 };
+use kubelet_checkpoint::KubeletDirectory;
 use kubelet_double::Kubelet;
-use kubelet_plugin::{Device, DeviceList, KubeletDirectory, Resource, ResourceError, ServeError, serve};
+use kubelet_plugin::{Device, DeviceList, Resource, ResourceError, ServeError, serve};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
@@ -127,9 +128,11 @@ async fn calls_are_answered_and_errors_have_texts() {
         must_include_device_i_ds: ids(&["b"]),
         allocation_size: 2,
     };
-    let request = PreferredAllocationRequest { container_requests: vec![container] };
+    let other = ContainerPreferredAllocationRequest { allocation_size: 1, ..container.clone() };
+    let request = PreferredAllocationRequest { container_requests: vec![container, other] };
     let answer = client.get_preferred_allocation(request).await.unwrap().into_inner();
-    assert_eq!(answer.container_responses[0].device_i_ds, ["b", "c"]);
+    let preferred: Vec<_> = answer.container_responses.into_iter().map(|it| it.device_i_ds).collect();
+    assert_eq!(preferred, [ids(&["b", "c"]), ids(&["b"])]);
     let containers = |lists: &[&[&str]]| AllocateRequest {
         container_requests: lists
             .iter()
@@ -186,6 +189,8 @@ async fn a_kubelet_that_no_longer_watches_gets_the_resource_again() {
         drop((client, lists));
         kubelet.registration().await;
     }
+    tokio::time::sleep(2 * SECOND).await;
+    assert!(!kubelet.has_registration(), "it has time to watch");
     plugin.end().await;
 }
 
@@ -213,7 +218,7 @@ async fn a_socket_that_was_deleted_is_created_again() {
     let plugin = Plugin::start(directory.path());
     let endpoint = kubelet.registration().await.endpoint;
     fs::remove_file(directory.path().join(&endpoint)).unwrap();
-    kubelet.registration().await;
+    timeout(3 * SECOND, kubelet.registration()).await.expect("not only after it has not watched for a while");
     kubelet.plugin(&endpoint).await.get_device_plugin_options(Empty {}).await.unwrap();
     plugin.end().await;
 }
@@ -230,6 +235,14 @@ async fn during_an_update_the_socket_of_the_new_process_stays() {
     assert!(directory.path().join(&endpoint).exists());
     new.end().await;
     assert!(!directory.path().join(&endpoint).exists());
+    // An old process that ends just after the new one has created its socket.
+    let mut kubelet = Kubelet::start(directory.path(), 0);
+    let old = Plugin::start(directory.path());
+    let path = directory.path().join(kubelet.registration().await.endpoint);
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, "of the new process").unwrap();
+    old.end().await;
+    assert_eq!(fs::read_to_string(path).unwrap(), "of the new process");
 }
 
 /// Before Kubernetes 1.26 the kubelet sends the path of the socket as authority, which no URI can have.

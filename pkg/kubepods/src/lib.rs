@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod cgroup;
+mod ended;
 mod error;
 mod membership;
 mod names;
@@ -21,6 +22,7 @@ mod rdma;
 mod uid;
 
 pub use cgroup::PodCgroup;
+pub use ended::ended;
 pub use error::Error;
 pub use membership::{PodMembership, cgroup_path, membership};
 pub use names::{PodName, PodNames};

@@ -86,8 +86,8 @@ impl Processes {
     pub fn sees_every_process(&self) -> Result<bool, Error> {
         match netns::sees_every_process(&self.root) {
             Ok(sees) => Ok(sees),
-            Err(NotOnNode::NotOnTheNode { .. } | NotOnNode::Elsewhere { .. }) => Ok(false),
             Err(NotOnNode::Unreadable { path, source }) => Err(Error::Unreadable { path, source }),
+            Err(_) => Ok(false),
         }
     }
 }

@@ -7,7 +7,10 @@
 
 #![forbid(unsafe_code)]
 
-use std::fmt::{self, Display};
+use std::{
+    fmt::{self, Display},
+    mem,
+};
 
 use dcb::DcbSettings;
 use ethtool_netlink::{Fec, LinkModes, LinkState, Module, Pause};
@@ -109,11 +112,17 @@ impl LinkSettingsReader {
         for error in errors {
             self.note(format_args!("the physical state of {link}"), &error);
         }
-        if is_refused && !self.modules_refused {
-            self.modules_refused = true;
-            self.note("the modules of links", &"it needs CAP_NET_ADMIN");
+        if is_refused {
+            self.note_refused_modules();
         }
         Some(settings)
+    }
+
+    /// Notes once, not for each link, that modules cannot be read.
+    fn note_refused_modules(&mut self) {
+        if !mem::replace(&mut self.modules_refused, true) {
+            self.note("the modules of links", &"it needs CAP_NET_ADMIN");
+        }
     }
 
     /// What could not be read until now.
@@ -150,6 +159,7 @@ mod tests {
         let mut reader = LinkSettingsReader::open();
         let settings = reader.read(&"lo".parse().unwrap()).unwrap();
         assert!(settings.dcb.is_none() && settings.module.is_none() && settings.fec.is_none());
+        assert!(!settings.dcb_unread, "it has none");
         assert_eq!(settings.state.unwrap().up, Some(true));
         assert!(reader.unread().is_empty(), "{:?}", reader.unread());
     }
@@ -159,5 +169,42 @@ mod tests {
         let mut reader = LinkSettingsReader::open();
         assert!(reader.read(&"gone0".parse().unwrap()).is_none());
         assert!(reader.unread().is_empty(), "{:?}", reader.unread());
+    }
+
+    fn closed() -> LinkSettingsReader {
+        LinkSettingsReader { dcb: None, ethtool: None, unread: Vec::new(), modules_refused: false }
+    }
+
+    #[test]
+    fn without_the_kernels_interfaces_a_link_has_its_name_and_unknown_settings() {
+        let settings = closed().read(&"lo".parse().unwrap()).unwrap();
+        assert!(
+            settings.link == "lo"
+                && settings.dcb_unread
+                && settings.dcb.is_none()
+                && settings.state.is_none()
+        );
+        let mut reader = LinkSettingsReader { dcb: None, ..LinkSettingsReader::open() };
+        assert!(reader.read(&"gone0".parse().unwrap()).is_none(), "ethtool suffices to find out");
+    }
+
+    #[test]
+    fn that_modules_are_refused_is_noted_once() {
+        let mut reader = closed();
+        reader.note_refused_modules();
+        reader.note_refused_modules();
+        assert_eq!(reader.unread().len(), 1, "{:?}", reader.unread());
+    }
+
+    #[test]
+    fn a_link_that_went_away_is_no_error_and_each_other_error_is_kept() {
+        use ethtool_netlink::Error::{NoSuchLink, Unsupported};
+        let mut errors = Vec::new();
+        let gone = NoSuchLink { link: "gone0".parse().unwrap() };
+        assert_eq!(known::<u8>(Err(gone), &mut errors), None);
+        assert_eq!((known(Ok(Some(7)), &mut errors), known::<u8>(Ok(None), &mut errors)), (Some(7), None));
+        assert!(errors.is_empty(), "{errors:?}");
+        assert_eq!(known::<u8>(Err(Unsupported), &mut errors), None);
+        assert_eq!(errors.len(), 1);
     }
 }

@@ -146,6 +146,10 @@ mod tests {
         let builtin = "kernel/drivers/infiniband/core/ib_core.ko\n";
         let (_root, builtin) = kernel(&[(&format!("{path}.builtin"), builtin), (&format!("{path}.dep"), "")]);
         assert_eq!(builtin.ib_core(), IbCoreLocation::BuiltIn);
+        assert_eq!((builtin.has("ib_core"), builtin.has("rdma_cm")), (Some(true), Some(false)));
+        assert_eq!(module.has("ib_core"), None, "modules.builtin cannot be read");
+        let (_root, both) = kernel(&[(&format!("{path}.builtin"), ""), (&format!("{path}.dep"), other)]);
+        assert_eq!((both.has("rdma_cm"), both.has("ib_core")), (Some(true), Some(false)));
     }
 
     #[test]
@@ -160,6 +164,15 @@ mod tests {
         assert_eq!(others.initramfs(), None);
         let (_root, red_hat) = kernel(&[("boot/initramfs-6.12.0-test.img", "")]);
         assert!(red_hat.initramfs().is_some());
+        for (name, program, command) in [
+            ("initrd-6.12.0-test", "usr/bin/dracut", "dracut -f"),
+            ("initramfs-6.12.0-test.img", "usr/sbin/dracut", "dracut -f"),
+            ("initrd-6.12.0-test", "usr/sbin/mkinitcpio", "your distribution's command"),
+        ] {
+            let (root, kernel) = kernel(&[(&format!("boot/{name}"), ""), (program, "")]);
+            let image = root.path().join("boot").join(name);
+            assert_eq!(kernel.initramfs(), Some(Initramfs { image, command }));
+        }
         let (_root, debian) =
             kernel(&[("boot/initrd.img-6.12.0-test", ""), ("usr/sbin/update-initramfs", "")]);
         let hint = debian.initramfs_hint().unwrap();

@@ -3,7 +3,8 @@
 use netlink_packet_core::{DecodeError, DefaultNla, NLA_F_NESTED, Nla, NlaBuffer, Parseable};
 
 use crate::{
-    HwCounter, HwCounterStatus, NodeType, PhysState, PortState, RawNetnsMode, ResourceCount, ResourceTable,
+    EnabledCounter, HwCounter, HwCounterStatus, NodeType, PhysState, PortState, RawNetnsMode, ResourceCount,
+    ResourceTable,
     counter::HwCounters,
     uapi::*,
     value::{AttributeValue, odd_name, text},
@@ -81,6 +82,8 @@ pub enum NldevAttribute {
     StatHwCounters(Vec<HwCounter>),
     /// The hardware counters that a port supports, and which of them are optional.
     StatHwCounterStatus(Vec<HwCounterStatus>),
+    /// The optional counters that a request enables. Only in requests.
+    StatEnabledCounters(Vec<EnabledCounter>),
     /// Whether interrupt moderation is adaptive.
     DevDim(u8),
     /// Whether pinned memory is copied at a fork.
@@ -142,6 +145,7 @@ impl NldevAttribute {
             Self::StatCounterId(v) => (RDMA_NLDEV_ATTR_STAT_COUNTER_ID, U32(*v)),
             Self::StatHwCounters(v) => (RDMA_NLDEV_ATTR_STAT_HWCOUNTERS | NLA_F_NESTED, Nested(v)),
             Self::StatHwCounterStatus(v) => (RDMA_NLDEV_ATTR_STAT_HWCOUNTERS | NLA_F_NESTED, Nested(v)),
+            Self::StatEnabledCounters(v) => (RDMA_NLDEV_ATTR_STAT_HWCOUNTERS | NLA_F_NESTED, Nested(v)),
             Self::DevDim(v) => (RDMA_NLDEV_ATTR_DEV_DIM, U8(*v)),
             Self::CopyOnFork(v) => (RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK, U8(*v)),
             Self::PrivilegedQkeyMode(v) => (RDMA_NLDEV_SYS_ATTR_PRIVILEGED_QKEY_MODE, U8(*v)),

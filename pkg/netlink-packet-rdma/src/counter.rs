@@ -30,6 +30,27 @@ pub struct HwCounterStatus {
     pub dynamic: Option<u8>,
 }
 
+/// The index of an optional counter that a request enables; it disables the other optional ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct EnabledCounter(
+    /// [`HwCounterStatus::index`].
+    pub u32,
+);
+
+impl Nla for EnabledCounter {
+    fn kind(&self) -> u16 {
+        RDMA_NLDEV_ATTR_STAT_HWCOUNTER_INDEX
+    }
+
+    fn value_len(&self) -> usize {
+        size_of::<u32>()
+    }
+
+    fn emit_value(&self, buffer: &mut [u8]) {
+        buffer.copy_from_slice(&self.0.to_ne_bytes());
+    }
+}
+
 /// A table of hardware counters: the same attribute contains either values or statuses.
 pub(crate) enum HwCounters {
     Values(Vec<HwCounter>),

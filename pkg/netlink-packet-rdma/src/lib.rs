@@ -35,7 +35,7 @@ mod value;
 
 pub use attribute::NldevAttribute;
 pub use command::NldevCommand;
-pub use counter::{HwCounter, HwCounterStatus};
+pub use counter::{EnabledCounter, HwCounter, HwCounterStatus};
 pub use counter_table::HwCounterTable;
 pub use driver::driver_name;
 pub use message::{NldevMessage, RdmaMessage};

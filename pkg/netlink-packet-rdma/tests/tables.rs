@@ -4,9 +4,9 @@
 
 use netlink_packet_core::{Emitable, NLA_F_NESTED, NetlinkDeserializable, NetlinkHeader};
 use netlink_packet_rdma::{
-    HwCounter, HwCounterStatus, NldevAttribute, QueuePairRange, RdmaMessage,
+    EnabledCounter, HwCounter, HwCounterStatus, NldevAttribute, QueuePairRange, RdmaMessage,
     ResourceAttribute::{self, *},
-    ResourceCount, ResourceKind,
+    ResourceCount, ResourceKind, driver_name,
 };
 
 const RES_SUMMARY: u16 = 15;
@@ -133,6 +133,64 @@ fn counters_without_values_are_statuses() {
     let expected = HwCounterStatus { name: "cc_rx_ce_pkts".into(), index: 30, dynamic: Some(0) };
     let table = nla(STAT_HWCOUNTERS | NLA_F_NESTED, &nla(81 | NLA_F_NESTED, &entry));
     assert_eq!(read(&table), NldevAttribute::StatHwCounterStatus(vec![expected]));
+}
+
+#[test]
+fn a_request_enables_optional_counters_by_their_indexes() {
+    let request = NldevAttribute::StatEnabledCounters(vec![EnabledCounter(30), EnabledCounter(31)]);
+    let request = [request];
+    let mut bytes = vec![0; request.as_slice().buffer_len()];
+    request.as_slice().emit(&mut bytes);
+    assert_eq!(bytes, nla(STAT_HWCOUNTERS | NLA_F_NESTED, &[number(94, 30), number(94, 31)].concat()));
+}
+
+#[test]
+fn counters_with_values_are_values_although_others_are_disabled() {
+    let counter = |fields: &[Vec<u8>]| nla(81 | NLA_F_NESTED, &fields.concat());
+    let (value, name) = (nla(83, &9_u64.to_ne_bytes()), nla(82, b"rx_bytes\0"));
+    let disabled = counter(&[nla(82, b"cc_rx_ce_pkts\0"), number(94, 30), nla(95, &[0])]);
+    let entries = [disabled, counter(&[name, value.clone()]), counter(&[value])].concat();
+    let expected = vec![HwCounter { name: "rx_bytes".into(), value: 9 }];
+    assert_eq!(read(&nla(STAT_HWCOUNTERS, &entries)), NldevAttribute::StatHwCounters(expected));
+    assert_eq!(read(&nla(STAT_HWCOUNTERS, &[])), NldevAttribute::StatHwCounters(Vec::new()));
+}
+
+#[test]
+fn a_queue_pair_without_a_number_is_left_out() {
+    let pairs = [nla(20, &number(91, 4)), nla(20, &number(28, 5)), nla(20, &number(21, 2))].concat();
+    let table = nla(RES_SRQ, &nla(89, &nla(RES_QP | NLA_F_NESTED, &pairs)));
+    assert_eq!(entries(&table), [vec![QueuePairs(vec![QueuePairRange { first: 2, last: 2 }])]]);
+}
+
+#[test]
+fn a_name_may_have_any_bytes_but_one() {
+    const DEV_NAME: u16 = 2;
+    let name = |value: &[u8]| read(&nla(DEV_NAME, value));
+    assert_eq!(name(b"mlx5_\xff\0"), NldevAttribute::DevName("mlx5_\u{fffd}".into()));
+    let longest = [&[b'x'; 62][..], b"\xff\0"].concat();
+    assert!(matches!(name(&longest), NldevAttribute::DevName(name) if name.chars().count() == 63));
+    for other in [&b"mlx5_0"[..], b"mlx5\0_0\0", b"mlx5\0_\xff\0", b"", &[&b"x"[..], &longest].concat()] {
+        assert!(matches!(name(other), NldevAttribute::Other(_)), "{other:?}");
+    }
+    // Only the name of a device is read in spite of that.
+    assert!(matches!(read(&nla(5, b"28.\xff\0")), NldevAttribute::Other(_)));
+}
+
+#[test]
+fn a_message_of_another_client_is_kept() {
+    for client in [2_u16, 4, 6] {
+        let mut header = NetlinkHeader::default();
+        header.message_type = client << 10 | 1;
+        let other = RdmaMessage::deserialize(&header, &[1, 2]).unwrap();
+        assert_eq!(other, RdmaMessage::Other { kind: client << 10 | 1, payload: vec![1, 2] });
+    }
+}
+
+#[test]
+fn drivers_have_the_numbers_of_the_kernel() {
+    let names = [1, 2, 6, 9, 14, 17, 18, 20].map(driver_name);
+    assert_eq!(names, ["mlx5", "mlx4", "bnxt_re", "irdma", "rxe", "efa", "siw", "mana"].map(Some));
+    assert_eq!([0, 21, 1 << 16 | 1].map(driver_name), [None; 3]);
 }
 
 #[test]

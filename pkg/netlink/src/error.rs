@@ -97,6 +97,12 @@ impl Error {
         }
     }
 
+    /// Whether the driver waited for the card's firmware in vain. mlx5 waits 60 s for a command
+    /// (`drivers/net/ethernet/mellanox/mlx5/core/cmd.c: wait_func`).
+    pub fn is_firmware_timeout(&self) -> bool {
+        matches!(self, Self::Refused { errno: Errno::ETIMEDOUT, .. })
+    }
+
     /// Whether the object does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
@@ -113,5 +119,39 @@ impl Error {
             Errno::EEXIST => Self::Exists { operation, object, extack },
             _ => Self::Refused { operation, object, errno, extack },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_number_tells_whether_an_object_exists() {
+        for (errno, is_not_found, is_exists) in [
+            (Errno::ENODEV, true, false),
+            (Errno::ENOENT, true, false),
+            (Errno::ESRCH, true, false),
+            (Errno::EEXIST, false, true),
+            (Errno::EBUSY, false, false),
+            (Errno::EADDRNOTAVAIL, false, false),
+        ] {
+            let error = Error::refused("delete", "link net1".into(), errno, Extack::default());
+            assert_eq!(error.is_not_found(), is_not_found, "{errno}");
+            assert_eq!(matches!(error, Error::Exists { .. }), is_exists, "{errno}");
+            if !is_not_found {
+                assert_eq!(error.errno(), Some(errno));
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_socket_has_its_number_and_a_late_reply_is_a_timeout() {
+        let (operation, object) = ("delete", String::new());
+        let source = io::Error::from(Errno::ENOBUFS);
+        assert_eq!(Error::Socket { operation, object: object.clone(), source }.errno(), Some(Errno::ENOBUFS));
+        let late = Error::Deadline { operation, object: object.clone(), within: Duration::ZERO };
+        assert_eq!(late.errno(), Some(Errno::ETIMEDOUT));
+        assert_eq!(Error::Endless { operation, object, datagrams: 1 }.errno(), None);
     }
 }

@@ -83,4 +83,16 @@ mod tests {
         broken[16] = 0xff;
         assert_eq!(Extack::parse(&broken).to_string(), "");
     }
+
+    #[test]
+    fn the_number_of_a_missing_attribute_is_told_if_there_is_no_text() {
+        let attribute = |kind: u16, number: u32| {
+            [&8_u16.to_ne_bytes()[..], &kind.to_ne_bytes(), &number.to_ne_bytes()].concat()
+        };
+        let missing = [&MTU[..HEADER], &attribute(ATTR_OFFS, 20), &attribute(ATTR_MISS_TYPE, 3)].concat();
+        let extack = Extack::parse(&missing);
+        assert_eq!((extack.offset, extack.to_string()), (Some(20), " (attribute 3 is missing)".into()));
+        let both = [MTU, &attribute(ATTR_MISS_TYPE, 3)].concat();
+        assert_eq!(Extack::parse(&both).to_string(), " (mtu less than device minimum)");
+    }
 }

@@ -130,6 +130,38 @@ mod tests {
     }
 
     #[test]
+    fn an_acknowledgement_ends_the_reply_and_one_of_another_request_does_not() {
+        let acknowledgement = message(2, 0, &[0_i32.to_ne_bytes().to_vec(), message(16, 0, &[])].concat());
+        assert!(parse(&acknowledgement).unwrap().done);
+        let datagram = [message(16, 0, &[]), acknowledgement].concat();
+        let replies = parse(&datagram).unwrap();
+        assert_eq!((replies.messages.len(), replies.done, replies.interrupted), (1, true, false));
+        let refused = message(2, 0, &[(-22_i32).to_ne_bytes().to_vec(), message(16, 0, &[])].concat());
+        let replies = Replies::<Nothing>::parse(&[refused, message(16, 0, &[])].concat(), 8).unwrap();
+        assert!(replies.messages.is_empty() && !replies.done);
+    }
+
+    #[test]
+    fn a_message_of_any_length_is_followed_by_the_next() {
+        let mut odd = message(16, 0, &[1]);
+        odd.resize(odd.len().next_multiple_of(4), 0);
+        let replies = parse(&[odd, message(3, 0, &[0; 4])].concat()).unwrap();
+        assert_eq!((replies.messages.len(), replies.done), (1, true));
+    }
+
+    #[test]
+    fn the_text_of_an_error_is_read_if_its_flag_is_set() {
+        let text = [&12_u16.to_ne_bytes()[..], &1_u16.to_ne_bytes(), b"too big\0"].concat();
+        let error = [(-22_i32).to_ne_bytes().to_vec(), message(16, 0, &[]), text].concat();
+        for (flags, expected) in [(ACK_TLVS, Some("too big")), (0, None)] {
+            let Err(ReplyError::Refused(_, extack)) = parse(&message(2, flags, &error)) else {
+                panic!("an error")
+            };
+            assert_eq!(extack.message.as_deref(), expected);
+        }
+    }
+
+    #[test]
     fn no_error_number_makes_reading_panic() {
         for code in [i32::MIN, -1, 1, i32::MAX] {
             let error = [code.to_ne_bytes().to_vec(), message(16, 0, &[])].concat();

@@ -79,6 +79,8 @@ impl FoundNamespaces {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
     use crate::NetNs;
 
@@ -89,6 +91,37 @@ mod tests {
         let this = &found.by_id[&own];
         assert!(this.pid.is_some_and(|pid| pid <= std::process::id()), "{this:?}");
         assert_eq!(NetNs::open(&this.path).unwrap().id(), own);
+    }
+
+    #[test]
+    fn a_namespace_is_opened_where_it_is_mounted_and_belongs_to_its_oldest_process() {
+        let own = NetNs::current().unwrap().id();
+        let link = |path: PathBuf| {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            symlink("/proc/self/ns/net", path).unwrap();
+        };
+        for directory in DIRECTORIES {
+            let root = tempfile::tempdir().unwrap();
+            let (proc, mount) = (root.path().join("proc"), root.path().join(directory).join("pod"));
+            fs::create_dir_all(proc.join("8/ns")).unwrap(); // it has ended
+            for pid in ["10", "9", "self"] {
+                link(proc.join(pid).join("ns/net"));
+            }
+            let found = FoundNamespaces::find(root.path());
+            let by_process = FoundNetNs { id: own, path: proc.join("9/ns/net"), pid: Some(9) };
+            assert_eq!(found.by_id.into_values().collect::<Vec<_>>(), [by_process]);
+            link(mount.clone());
+            let found = FoundNamespaces::find(root.path());
+            let mounted = FoundNetNs { id: own, path: mount.clone(), pid: Some(9) };
+            assert_eq!(
+                (found.by_id.into_values().collect::<Vec<_>>(), found.hidden_processes),
+                (vec![mounted], 0)
+            );
+            fs::remove_dir_all(&proc).unwrap();
+            let found = FoundNamespaces::find(root.path());
+            let without_process = FoundNetNs { id: own, path: mount, pid: None };
+            assert_eq!(found.by_id.into_values().collect::<Vec<_>>(), [without_process]);
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@
 
 mod cookie;
 mod found;
+mod held;
 mod holders;
 mod id;
 mod liveness;

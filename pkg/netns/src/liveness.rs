@@ -18,7 +18,7 @@ use std::{
 use crate::{
     Error, NetNs, NetNsId, NotOnNode,
     holders::{
-        INIT_PID_NS, NetnsHolder, NoteHolder, add_mountinfo, add_mounts_of, add_process_netns,
+        INIT_PID_NS, NetnsHolder, NoteHolder, ScanDeadline, add_mountinfo, add_mounts_of, add_process_netns,
         numeric_entries, open_in_processes, text_of_link,
     },
 };
@@ -55,6 +55,40 @@ pub enum NetnsLiveness {
     Held(String),
     /// The namespace is gone. The text is the evidence.
     Dead(String),
+}
+
+/// What became of a namespace that was held.
+#[derive(Debug)]
+pub(crate) enum HeldNetNs {
+    /// It is open.
+    Open(NetNs),
+    /// Nothing holds it, or what holds its inode number is a later namespace.
+    Gone,
+    /// What held it ended before it could be opened. Something else may hold it.
+    Ended,
+}
+
+impl NetnsLiveness {
+    /// Determines whether a namespace is alive, on the node with the root directory `root`. Its path is tried first; the
+    /// threads, mounts and open files of all processes are read only if it does not lead to the namespace.
+    pub fn look(root: &Path, path: &Path, id: NetNsId) -> Self {
+        let below = path.strip_prefix("/").unwrap_or(path);
+        if NetNs::is_still_at(&root.join(below), id).is_ok_and(|is| is) {
+            return Self::Named;
+        }
+        match LiveNetns::scan(root) {
+            Ok(living) => living.liveness(path, id),
+            Err(unknown) => Self::Held(unknown.to_string()),
+        }
+    }
+
+    /// Returns the evidence that the namespace is gone; `None` if it is or may be alive.
+    pub fn reason_dead(self) -> Option<String> {
+        match self {
+            Self::Dead(why) => Some(why),
+            Self::Named | Self::Held(_) => None,
+        }
+    }
 }
 
 impl LiveNetns {
@@ -118,6 +152,21 @@ impl LiveNetns {
         }
     }
 
+    /// Opens a namespace where a thread, a mount or an open file holds it.
+    ///
+    /// # Errors
+    /// If what holds it refuses to be opened, or the open files of a process could not be read.
+    pub(crate) fn open_held(&self, id: NetNsId) -> Result<HeldNetNs, NotOnNode> {
+        let paths = match self.held.get(&id.ino) {
+            Some(paths) => paths,
+            None => match self.open_files()?.remove(&id.ino) {
+                Some(paths) => return open_of(&paths, id),
+                None => return Ok(HeldNetNs::Gone),
+            },
+        };
+        open_of(paths, id)
+    }
+
     /// Returns the open files that hold a namespace, or the reason why they could not be read.
     fn open(&self, ino: u64) -> Result<Option<&Vec<PathBuf>>, &String> {
         let read = || self.open_files().map_err(|error| error.to_string());
@@ -139,7 +188,7 @@ impl LiveNetns {
         let mut ids = BTreeSet::new();
         let open = self.open_files()?;
         let held = self.held.values().chain(open.values());
-        let opened = held.filter_map(|paths| paths.iter().find_map(|path| NetNs::open(path).ok()));
+        let opened = held.filter_map(|paths| paths.iter().find_map(|path| NetNs::open_untrusted(path).ok()));
         Ok(opened.filter(|netns| ids.insert((netns.id().dev, netns.id().ino))).collect())
     }
 
@@ -151,15 +200,12 @@ impl LiveNetns {
         let open = self.open_files()?;
         let inos: BTreeSet<u64> = self.held.keys().chain(open.keys()).copied().collect();
         let paths = |ino| [&self.held, &open].into_iter().filter_map(move |held| held.get(ino)).flatten();
-        inos.iter().filter_map(|ino| open_first(paths(ino)).transpose()).collect()
+        inos.iter().filter_map(|ino| open_first(paths(ino), |_| true).transpose()).collect()
     }
 
     /// Returns why the namespace that `path` referred to is dead; `None` if it is or may be alive.
     pub fn reason_dead(&self, path: &Path, id: NetNsId) -> Option<String> {
-        match self.liveness(path, id) {
-            NetnsLiveness::Dead(why) => Some(why),
-            NetnsLiveness::Named | NetnsLiveness::Held(_) => None,
-        }
+        self.liveness(path, id).reason_dead()
     }
 }
 
@@ -175,10 +221,10 @@ pub(crate) fn threads_and_mounts(root: &Path, note: NoteHolder<'_>) -> Result<()
         let text = fs::read(&path).map_err(|source| NotOnNode::Unreadable { path, source })?;
         add_mountinfo(&text, &its_root, note);
     }
-    let mut seen = BTreeSet::new();
+    let (mut seen, until) = (BTreeSet::new(), ScanDeadline::new());
     for process in numeric_entries(&proc)? {
         add_mounts_of(&process, &mut seen, note)?;
-        add_process_netns(&process, note)?;
+        add_process_netns(&process, until, note)?;
     }
     Ok(())
 }
@@ -197,12 +243,31 @@ fn pid_namespace(proc: &Path) -> Result<String, NotOnNode> {
     Ok(text_of_link(&proc.join("self/ns/pid"))?.unwrap_or_default())
 }
 
-/// Opens the first path that still refers to a namespace; `None` if all of them are gone.
-fn open_first<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<Option<NetNs>, NotOnNode> {
+/// Opens a namespace at one of these paths, of what held a namespace with its inode number.
+fn open_of(paths: &[PathBuf], id: NetNsId) -> Result<HeldNetNs, NotOnNode> {
+    let found = open_first(paths.iter(), |netns| netns.id() == id)?;
+    Ok(match found.and_then(|netns| netns.identified().ok()) {
+        Some(netns) if netns.id().cookie.is_some() => {
+            if netns.id().is(id) {
+                HeldNetNs::Open(netns)
+            } else {
+                HeldNetNs::Gone
+            }
+        }
+        _ => HeldNetNs::Ended,
+    })
+}
+
+/// Opens the first path that still refers to a namespace for which `is` holds; `None` if none does.
+fn open_first<'a>(
+    paths: impl Iterator<Item = &'a PathBuf>,
+    is: impl Fn(&NetNs) -> bool,
+) -> Result<Option<NetNs>, NotOnNode> {
     let mut refused = None;
     for path in paths {
-        match NetNs::open(path) {
-            Ok(netns) => return Ok(Some(netns)),
+        match NetNs::open_untrusted(path) {
+            Ok(netns) if is(&netns) => return Ok(Some(netns)),
+            Ok(_) => {}
             Err(Error::Missing { .. } | Error::NotANamespace { .. }) => {}
             // The kernel refuses access to a process that has just exited.
             Err(_) if path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) => {
@@ -218,178 +283,10 @@ fn open_first<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<Option<Net
 /// Returns whether a path refers to that namespace; `None` if that cannot be determined, for example without a cookie.
 fn is_at(path: &Path, id: NetNsId) -> Option<bool> {
     id.cookie?;
-    let now = NetNs::open(path).ok()?.identified().ok()?.id();
+    let now = NetNs::open_untrusted(path).ok()?.identified().ok()?.id();
     // None if the holder now refers to a different namespace.
     (now == id && now.cookie.is_some()).then(|| now.is(id))
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::symlink;
-
-    use tempfile::TempDir;
-
-    use super::*;
-
-    const POD: NetNsId = NetNsId::new(4, 4026532999);
-
-    /// A root directory with one process, which is in the host's namespace.
-    fn node() -> TempDir {
-        let root = tempfile::tempdir().unwrap();
-        let proc = root.path().join("proc");
-        for process in ["1", "self"] {
-            fs::create_dir_all(proc.join(process).join("ns")).unwrap();
-            fs::create_dir_all(proc.join(process).join("task/1/ns")).unwrap();
-            fs::write(proc.join(process).join("mountinfo"), "1 0 0:4 mnt:[7] /x rw - nsfs nsfs rw\n")
-                .unwrap();
-        }
-        symlink(INIT_PID_NS, proc.join("self/ns/pid")).unwrap();
-        symlink("net:[4026531840]", proc.join("1/task/1/ns/net")).unwrap();
-        root
-    }
-
-    fn reason_dead(root: &TempDir, path: &str) -> Option<String> {
-        LiveNetns::scan(root.path()).unwrap().reason_dead(Path::new(path), POD)
-    }
-
-    #[test]
-    fn a_namespace_that_nothing_holds_is_dead() {
-        let root = node();
-        let why = reason_dead(&root, "/run/netns/a").unwrap();
-        assert!(why.contains("net:[4026532999] is dead") && why.contains("/run/netns/a is gone"), "{why}");
-        fs::create_dir_all(root.path().join("run/netns")).unwrap();
-        fs::write(root.path().join("run/netns/a"), "").unwrap();
-        assert!(reason_dead(&root, "/run/netns/a").unwrap().contains("is no longer a namespace file"));
-        fs::remove_file(root.path().join("run/netns/a")).unwrap();
-        symlink("/proc/self/ns/net", root.path().join("run/netns/a")).unwrap();
-        assert!(reason_dead(&root, "/run/netns/a").unwrap().contains("/run/netns/a now refers to net:["));
-    }
-
-    #[test]
-    fn a_path_a_process_or_a_mount_keeps_a_namespace_alive() {
-        let root = node();
-        let own = NetNs::current().unwrap().id();
-        symlink("/proc/thread-self/ns/net", root.path().join("netns")).unwrap();
-        assert_eq!(
-            LiveNetns::scan(root.path()).unwrap().liveness(Path::new("/netns"), own),
-            NetnsLiveness::Named
-        );
-
-        fs::create_dir_all(root.path().join("proc/77/task/77/ns")).unwrap();
-        symlink("net:[4026532999]", root.path().join("proc/77/task/77/ns/net")).unwrap();
-        assert_eq!(reason_dead(&root, "/gone"), None);
-        let life = LiveNetns::scan(root.path()).unwrap().liveness(Path::new("/gone"), POD);
-        assert!(matches!(&life, NetnsLiveness::Held(how) if how.contains("/gone is gone, but")), "{life:?}");
-        fs::remove_dir_all(root.path().join("proc/77")).unwrap();
-        assert!(reason_dead(&root, "/gone").is_some());
-
-        // A process in another namespace that has this one open.
-        fs::create_dir_all(root.path().join("proc/78/fd")).unwrap();
-        symlink("socket:[4026532999]", root.path().join("proc/78/fd/3")).unwrap();
-        assert!(reason_dead(&root, "/gone").is_some());
-        symlink("net:[4026532999]", root.path().join("proc/78/fd/4")).unwrap();
-        assert_eq!(reason_dead(&root, "/gone"), None);
-        // Opened by the path of a mount: the link text does not contain the inode number.
-        fs::remove_file(root.path().join("proc/78/fd/4")).unwrap();
-        symlink("/run/netns/gone", root.path().join("proc/78/fd/5")).unwrap();
-        fs::create_dir_all(root.path().join("proc/78/fdinfo")).unwrap();
-        let fdinfo = |ino| fs::write(root.path().join("proc/78/fdinfo/5"), format!("pos:\t0\nino:\t{ino}\n"));
-        fdinfo(4026532998_u64).unwrap();
-        assert!(reason_dead(&root, "/gone").is_some());
-        fdinfo(4026532999).unwrap();
-        assert_eq!(reason_dead(&root, "/gone"), None);
-        fs::remove_dir_all(root.path().join("proc/78")).unwrap();
-
-        for process in ["1", "self"] {
-            let root = node();
-            let line = b"28 25 0:9 / /a\xff rw - tmpfs tmpfs rw\n29 25 0:4 net:[4026532999] /run/a rw - nsfs nsfs rw\n";
-            fs::write(root.path().join("proc").join(process).join("mountinfo"), line).unwrap();
-            assert_eq!(reason_dead(&root, "/gone"), None, "mounted for {process}");
-        }
-    }
-
-    #[test]
-    fn a_process_that_has_exited_is_ignored() {
-        let root = node();
-        fs::create_dir_all(root.path().join("proc/78/task/78/ns")).unwrap();
-        fs::create_dir_all(root.path().join("proc/80")).unwrap();
-        assert!(reason_dead(&root, "/gone").is_some());
-    }
-
-    #[test]
-    fn a_thread_whose_main_thread_has_exited_keeps_a_namespace_alive() {
-        let root = node();
-        let process = root.path().join("proc/77");
-        // The kernel does not show the namespaces of a zombie.
-        fs::create_dir_all(process.join("ns")).unwrap();
-        fs::create_dir_all(process.join("task/77/ns")).unwrap();
-        fs::create_dir_all(process.join("task/78/ns")).unwrap();
-        symlink("net:[4026532999]", process.join("task/78/ns/net")).unwrap();
-        assert_eq!(reason_dead(&root, "/gone"), None);
-    }
-
-    #[test]
-    fn a_mount_that_only_a_runtime_sees_keeps_a_namespace_alive() {
-        let root = node();
-        let line = "29 25 0:4 net:[4026532999] /run/netns/a rw - nsfs nsfs rw\n";
-        let processes =
-            [("50", "mnt:[1]", "/", ""), ("51", "mnt:[1]", "/chroot", ""), ("52", "mnt:[2]", "/", line)];
-        for (process, namespace, of, mounts) in processes {
-            let process = root.path().join("proc").join(process);
-            fs::create_dir_all(process.join("ns")).unwrap();
-            symlink(namespace, process.join("ns/mnt")).unwrap();
-            symlink(of, process.join("root")).unwrap();
-            fs::write(process.join("mountinfo"), mounts).unwrap();
-        }
-        assert_eq!(reason_dead(&root, "/run/netns/a"), None);
-        let chroot = root.path().join("proc/51/mountinfo");
-        fs::rename(root.path().join("proc/52/mountinfo"), chroot).unwrap();
-        assert_eq!(
-            reason_dead(&root, "/run/netns/a"),
-            None,
-            "a process with another root directory may have other mounts"
-        );
-    }
-
-    #[test]
-    fn without_visibility_of_all_processes_there_is_no_result() {
-        let root = node();
-        assert!(sees_every_process(root.path()).unwrap());
-        let pid = root.path().join("proc/self/ns/pid");
-        for is in ["pid:[4026532123]", ""] {
-            fs::remove_file(&pid).unwrap();
-            symlink(if is.is_empty() { "x" } else { is }, &pid).unwrap();
-            assert!(!sees_every_process(root.path()).unwrap());
-            let error = LiveNetns::scan(root.path()).unwrap_err();
-            assert!(matches!(error, NotOnNode::NotOnTheNode { .. }), "{error}");
-            assert!(error.to_string().contains("run it on the node, not in a container"), "{error}");
-        }
-        fs::remove_file(&pid).unwrap();
-        assert!(LiveNetns::scan(root.path()).is_err(), "without /proc");
-    }
-
-    #[test]
-    fn a_namespace_that_cannot_be_opened_is_overlooked_only_if_it_is_gone() {
-        let root = node();
-        let ns = root.path().join("proc/77/task/77/ns");
-        fs::create_dir_all(&ns).unwrap();
-        symlink("net:[4026532999]", ns.join("net")).unwrap();
-        let living = LiveNetns::scan(root.path()).unwrap();
-        assert!(living.require_all().unwrap().is_empty());
-        // It exists, but opening it fails with ELOOP.
-        symlink("net:[4026532999]", ns.join("net:[4026532999]")).unwrap();
-        assert!(living.open_all().unwrap().is_empty());
-        assert!(matches!(living.require_all(), Err(NotOnNode::Unreadable { .. })));
-    }
-
-    #[test]
-    fn an_unreadable_file_is_an_error() {
-        let root = node();
-        fs::remove_file(root.path().join("proc/1/mountinfo")).unwrap();
-        let error = LiveNetns::scan(root.path()).unwrap_err();
-        assert!(error.to_string().contains("proc/1/mountinfo"), "{error}");
-        let root = node();
-        fs::create_dir_all(root.path().join("proc/79/task/79/ns/net")).unwrap();
-        assert!(matches!(LiveNetns::scan(root.path()), Err(NotOnNode::Unreadable { .. })));
-    }
-}
+mod tests;

@@ -4,7 +4,7 @@ use std::{
     fs::{File, OpenOptions},
     io,
     os::{
-        fd::{AsFd, BorrowedFd},
+        fd::{AsFd, AsRawFd, BorrowedFd},
         unix::fs::{MetadataExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
@@ -75,21 +75,26 @@ impl NetNs {
     /// [`Error::Missing`] if the file does not exist, [`Error::NotANamespace`] if it is not a namespace file.
     pub fn open(path: &Path) -> Result<Self, Error> {
         // O_NONBLOCK: an untrusted path may be a FIFO, and opening one must not block.
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY)
-            .open(path)
-            .map_err(|source| match source.kind() {
-                io::ErrorKind::NotFound => Error::Missing { path: path.to_owned() },
-                _ => Error::Open { path: path.to_owned(), source },
-            })?;
-        let open = |source: io::Error| Error::Open { path: path.to_owned(), source };
-        let magic = fstatfs(&file).map_err(|errno| open(errno.into()))?.filesystem_type();
-        if magic != NSFS {
-            return Err(Error::NotANamespace { path: path.to_owned(), magic });
-        }
-        let meta = file.metadata().map_err(open)?;
+        let file = open_file(path, libc::O_NONBLOCK | libc::O_NOCTTY)?;
+        require_nsfs(&file, path)?;
+        Self::of(file, path)
+    }
+
+    fn of(file: File, path: &Path) -> Result<Self, Error> {
+        let meta = file.metadata().map_err(|source| Error::Open { path: path.to_owned(), source })?;
         Ok(Self { file, id: NetNsId::new(meta.dev(), meta.ino()), path: path.to_owned() })
+    }
+
+    /// Opens a namespace at a path that a process of a pod may have chosen, as it can for its own mounts. Another file is not
+    /// opened: to open a device may have an effect, such as starting a watchdog.
+    ///
+    /// # Errors
+    /// As [`NetNs::open`].
+    pub fn open_untrusted(path: &Path) -> Result<Self, Error> {
+        let located = open_file(path, libc::O_PATH)?;
+        require_nsfs(&located, path)?;
+        let opened = Self::open(Path::new(&format!("/proc/self/fd/{}", located.as_raw_fd())))?;
+        Ok(Self { path: path.to_owned(), ..opened })
     }
 
     /// Opens the namespace of the calling thread.
@@ -97,7 +102,8 @@ impl NetNs {
     /// # Errors
     /// As [`NetNs::open`]; `/proc` must be mounted.
     pub fn current() -> Result<Self, Error> {
-        Self::open(Path::new(THREAD_NETNS_PATH))
+        let path = Path::new(THREAD_NETNS_PATH);
+        Self::of(open_file(path, 0)?, path)
     }
 
     /// Creates a namespace, in a temporary thread. It ends when this value is dropped.
@@ -217,6 +223,21 @@ impl AsFd for NetNs {
     }
 }
 
+/// Opens a file with these flags besides `O_CLOEXEC`.
+fn open_file(path: &Path, flags: libc::c_int) -> Result<File, Error> {
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_CLOEXEC | flags).open(path);
+    opened.map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => Error::Missing { path: path.to_owned() },
+        _ => Error::Open { path: path.to_owned(), source },
+    })
+}
+
+fn require_nsfs(file: &File, path: &Path) -> Result<(), Error> {
+    let open = |errno: nix::Error| Error::Open { path: path.to_owned(), source: errno.into() };
+    let magic = fstatfs(file).map_err(open)?.filesystem_type();
+    if magic == NSFS { Ok(()) } else { Err(Error::NotANamespace { path: path.to_owned(), magic }) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,6 +263,14 @@ mod tests {
         assert!(!NetNs::is_still_at(Path::new(THREAD_NETNS_PATH), NetNsId::new(own.dev, 1)).unwrap());
         for gone in ["/nonexistent/ns", "/proc/self/status"] {
             assert!(!NetNs::is_still_at(Path::new(gone), own).unwrap());
+        }
+        if let Ok(known) = NetNs::current().unwrap().identified() {
+            let former = NetNsId { cookie: known.id().cookie.map(|cookie| cookie + 1), ..own };
+            let is = |id| [NetNs::current().unwrap().is(id).unwrap(), known.is(id).unwrap()];
+            assert_eq!([is(own), is(known.id()), is(former)], [[true; 2], [true; 2], [false; 2]]);
+            assert!(!NetNs::is_still_at(Path::new(THREAD_NETNS_PATH), former).unwrap());
+            let (same, result) = NetNs::current().unwrap().identified_with(&known, || 7).unwrap();
+            assert_eq!((same.id().cookie, result), (known.id().cookie, 7));
         }
         let dir = tempfile::tempdir().unwrap();
         let symlink_loop = dir.path().join("a");

@@ -28,3 +28,34 @@ pub fn require_node_netns_if_known(root: &Path) -> Result<(), NotOnNode> {
         other => other,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_process_in_another_namespace_than_the_host_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let link = |process: &str, namespace: &str| {
+            let ns = root.path().join("proc").join(process).join("ns");
+            fs::create_dir_all(&ns).unwrap();
+            let _ = fs::remove_file(ns.join("net"));
+            symlink(namespace, ns.join("net")).unwrap();
+        };
+        let is_required = || require_node_netns(root.path());
+        link("self", "net:[4026531840]");
+        assert!(
+            matches!(is_required(), Err(NotOnNode::Unreadable { path, .. }) if path.ends_with("proc/1/ns/net"))
+        );
+        assert!(require_node_netns_if_known(root.path()).is_ok());
+        link("1", "net:[4026531840]");
+        assert!(is_required().is_ok() && require_node_netns_if_known(root.path()).is_ok());
+        link("self", "net:[4026532999]");
+        for refused in [is_required(), require_node_netns_if_known(root.path())] {
+            let Err(NotOnNode::Elsewhere { is, node }) = refused else { panic!("{refused:?}") };
+            assert_eq!((is.as_str(), node.as_str()), ("net:[4026532999]", "net:[4026531840]"));
+        }
+    }
+}

@@ -157,6 +157,12 @@ mod tests {
         assert_eq!(first.to_string(), "net:[4026532998]  pid 9 (sh) of sh.service");
         let expected = "net:[4026532999]  /run/netns/a b  pid 1 (systemd) of systemd.service and 2 more";
         assert_eq!(second.to_string(), expected);
+        assert_eq!(
+            second.mounts,
+            [Path::new("/run/netns/a b")],
+            "each once, as the node and this process see it"
+        );
+        assert_eq!(second.processes.iter().map(|process| process.pid).collect::<Vec<_>>(), [1, 9, 70]);
     }
 
     #[test]
@@ -166,6 +172,15 @@ mod tests {
         fs::create_dir_all(root.path().join("proc/1/ns")).unwrap();
         symlink("/proc/self/ns/net", root.path().join("proc/1/ns/net")).unwrap();
         assert!(OtherNetNs::list(root.path()).unwrap().is_empty());
+        let proc = root.path().join("proc");
+        let unit = |cgroup: &str| {
+            fs::write(proc.join("1/cgroup"), cgroup).unwrap();
+            Process::of(1, &proc).unit
+        };
+        for unit_name in ["session-3.scope", "containerd.service"] {
+            assert_eq!(unit(&format!("4:memory:/\n0::/a.slice/{unit_name}\n")).as_deref(), Some(unit_name));
+        }
+        assert_eq!(unit("0::/user.slice\n"), None);
         fs::remove_file(root.path().join("proc/self/ns/pid")).unwrap();
         assert!(
             OtherNetNs::list(root.path()).is_err(),

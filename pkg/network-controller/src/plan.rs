@@ -222,6 +222,10 @@ mod tests {
         assert!(object["spec"]["config"].as_str().unwrap().contains("9000"));
         assert_eq!(object["metadata"]["annotations"], json!({"a": "b", "other": "x"}));
         assert_eq!(object["metadata"]["finalizers"], json!(["example.com/other"]));
+        // Another value of an annotation, as of the resource's name, is a change.
+        let replaced: DynamicObject = serde_json::from_value(object.clone()).unwrap();
+        assert_eq!(plan_of(&[&after], &[&replaced]).changes, []);
+        assert_eq!(plan_of(&[&config("rail0", json!({"a": "c"}), 9000)], &[&replaced]).changes.len(), 1);
         compact.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
         assert_eq!(plan_of(&[&after], &[&compact]).changes, []);
     }
@@ -250,6 +254,73 @@ mod tests {
             problem.starts_with("NetworkAttachmentDefinition ai/one exists and does not belong to it"),
             "{problem}"
         );
+    }
+
+    #[test]
+    fn the_oldest_of_several_configurations_has_the_network() {
+        let named = |name: &str, namespace: &str, year: u32| {
+            let mut config = config(name, json!({"multus.spidernet.io/cr-name": "rail"}), 1500);
+            config.metadata.namespace = Some(namespace.to_owned());
+            config.metadata.creation_timestamp =
+                serde_json::from_value(json!(format!("{year}-01-01T00:00:00Z"))).unwrap();
+            config
+        };
+        let (newest, oldest, newer) =
+            (named("a", "ai", 2026), named("b", "ai", 2024), named("c", "ai", 2025));
+        // A network of the same name in another namespace is another one.
+        let elsewhere = named("d", "other", 2027);
+        let mut invalid = named("0", "ai", 2020);
+        invalid.data["spec"]["cniType"] = json!("bridge");
+        let plan = plan_of(&[&invalid, &newest, &oldest, &newer, &elsewhere], &[]);
+        let changed: Vec<_> =
+            plan.changes.iter().map(|change| (change.network.to_string(), &change.config.name[..])).collect();
+        assert_eq!(changed, [("ai/rail".to_owned(), "b"), ("other/rail".to_owned(), "d")]);
+        let problems: Vec<_> = plan.problems.keys().map(ToString::to_string).collect();
+        assert_eq!(problems, ["ai/0", "ai/a", "ai/c"]);
+        // The one that has the network keeps it although another is older, and owners of other kinds do not matter.
+        let mut network = created(&plan_of(&[&newest], &[]));
+        let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "b", "uid": "uid-b", "controller": true});
+        let former = json!({"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": CONFIG_KIND, "name": "b", "uid": "uid-b"});
+        for (index, owner) in [deployment, former].into_iter().enumerate() {
+            network.owner_references_mut().insert(index, serde_json::from_value(owner).unwrap());
+        }
+        let plan = plan_of(&[&newest, &oldest], &[&network]);
+        assert_eq!((plan.changes.len(), plan.problems.keys().next().unwrap().name.as_str()), (0, "b"));
+    }
+
+    #[test]
+    fn all_former_networks_of_a_configuration_are_deleted() {
+        let current = config("rail0", Value::Null, 1500);
+        let network = created(&plan_of(&[&current], &[]));
+        let renamed = |name: &str, namespace: &str| {
+            let mut former = network.clone();
+            former.metadata.name = Some(name.to_owned());
+            former.metadata.namespace = Some(namespace.to_owned());
+            former
+        };
+        let formers = [renamed("a", "ai"), renamed("z", "ai"), renamed("b", "other")];
+        let plan = plan_of(&[&current], &[&network, &formers[0], &formers[1], &formers[2]]);
+        let deleted: Vec<_> = plan.changes.iter().map(|change| change.network.to_string()).collect();
+        assert_eq!(deleted, ["ai/a", "ai/z"]);
+        let version = |change: &NetworkChange| match &change.action {
+            NetworkAction::Delete { resource_version, .. } => resource_version.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(version(&plan.changes[1]), "7");
+    }
+
+    #[test]
+    fn a_network_whose_configuration_is_cleared_is_changed() {
+        let mut cleared = config("rail0", Value::Null, 1500);
+        let network = created(&plan_of(&[&cleared], &[]));
+        cleared.data["spec"] = json!({"cniType": "custom"});
+        let changed = plan_of(&[&cleared], &[&network]);
+        let [NetworkChange { action: NetworkAction::Replace(object), .. }] = &changed.changes[..] else {
+            panic!("{changed:?}")
+        };
+        assert_eq!(object["spec"], json!({}));
+        let annotated = config("rail0", json!({"a": "b"}), 1500);
+        assert_eq!(plan_of(&[&annotated], &[&network]).changes.len(), 1, "its annotations are not current");
     }
 
     #[test]

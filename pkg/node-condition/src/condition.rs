@@ -136,6 +136,9 @@ mod tests {
         assert_eq!((healthy.status, &*healthy.reason), (ConditionStatus::True, "NoErrors"));
         assert_eq!(healthy.message, "0 errors, 1 warning: firmware-mixed mlx5_0: text");
         assert_eq!(condition(vec![]).message, "0 errors, 0 warnings");
+        let record = DoctorRecord { time: 10_000, omitted: 1, ..DoctorRecord::default() };
+        let omitted = NodeCondition::of(&Ok(Some(record)), 10_000).message;
+        assert_eq!(omitted, "0 errors, 0 warnings; 1 findings are not recorded");
     }
 
     #[test]

@@ -88,10 +88,7 @@ impl ConditionPublisher {
             None => former_transition(&self.patch(nodes, &json!({})).await?),
         };
         let status = text_of(condition.status);
-        let changed = match former {
-            Some((former, since)) if former == status => since,
-            _ => now.clone(),
-        };
+        let transition = transition(former, status, &now);
         let NodeCondition { reason, message, .. } = condition;
         let patch = json!({"status": {"conditions": [{
             "type": TYPE,
@@ -99,10 +96,10 @@ impl ConditionPublisher {
             "reason": reason,
             "message": message,
             "lastHeartbeatTime": now,
-            "lastTransitionTime": changed,
+            "lastTransitionTime": transition.1,
         }]}});
         self.patch(nodes, &patch).await?;
-        self.transition = Some((status.to_owned(), changed));
+        self.transition = Some(transition);
         Ok(())
     }
 
@@ -112,6 +109,11 @@ impl ConditionPublisher {
         let patch = Patch::Strategic(patch);
         within(REQUEST_TIMEOUT, nodes.patch_status(&self.node, &params, &patch)).await
     }
+}
+
+/// Returns the status of the condition, and the time since which it has it: now, unless it had it before.
+fn transition(former: Option<(String, String)>, status: &str, now: &str) -> (String, String) {
+    former.filter(|(former, _)| former == status).unwrap_or_else(|| (status.to_owned(), now.to_owned()))
 }
 
 /// Returns the status of the condition that a node has, and the time since which it has it.
@@ -133,7 +135,96 @@ fn text_of(status: ConditionStatus) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{
+        Arc, Mutex,
+        atomic::{AtomicU16, Ordering},
+    };
+
+    use doctor_record::Examined;
+    use kube::client::Body;
+    use tokio::time::advance;
+
     use super::*;
+
+    /// An API server that replies with a node, or with a status that is not a success. It keeps all requests.
+    #[derive(Debug, Clone, Default)]
+    struct FakeServer {
+        status: Arc<AtomicU16>,
+        patches: Arc<Mutex<Vec<Value>>>,
+    }
+
+    impl FakeServer {
+        fn nodes(&self) -> Api<Node> {
+            let server = self.clone();
+            let reply = move |request: http::Request<Body>| {
+                let server = server.clone();
+                async move {
+                    let patch = request.into_body().collect_bytes().await.unwrap();
+                    server.patches.lock().unwrap().push(serde_json::from_slice(&patch).unwrap());
+                    let body =
+                        Body::from(br#"{"apiVersion": "v1", "kind": "Node", "metadata": {}}"#.to_vec());
+                    http::Response::builder().status(server.status.load(Ordering::Relaxed)).body(body)
+                }
+            };
+            Api::all(Client::new(tower::service_fn(reply), "default"))
+        }
+
+        fn reply_with(&self, status: u16) {
+            self.status.store(status, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_update_that_failed_is_repeated_after_a_minute_and_one_that_succeeded_is_not() {
+        let (server, state) = (FakeServer::default(), tempfile::tempdir().unwrap());
+        let mut publisher = ConditionPublisher::new("lab".into(), state.path().to_owned());
+        let nodes = server.nodes();
+        let published =
+            |patch: &Value| patch["status"]["conditions"][0]["status"].as_str().map(str::to_owned);
+        // An empty patch tells the former condition.
+        for (status, seconds, expected) in [
+            (503, 0, &[None][..]),
+            (200, 59, &[]),
+            (200, 1, &[None, Some("Unknown")]),
+            (200, 60, &[]),
+            (200, 240, &[Some("Unknown")]),
+        ] {
+            server.reply_with(status);
+            advance(Duration::from_secs(seconds)).await;
+            publisher.update(&nodes).await;
+            let patches: Vec<_> =
+                server.patches.lock().unwrap().drain(..).map(|patch| published(&patch)).collect();
+            assert!(
+                patches.iter().map(Option::as_deref).eq(expected.iter().copied()),
+                "{seconds}: {patches:?}"
+            );
+            assert_eq!(publisher.error.is_some(), status == 503 || seconds == 59);
+        }
+        DoctorRecord::update(state.path(), Examined::default()).unwrap();
+        for status in [503, 200] {
+            server.reply_with(status);
+            advance(Duration::from_secs(60)).await;
+            publisher.update(&nodes).await;
+            let patches: Vec<_> = server.patches.lock().unwrap().drain(..).collect();
+            assert_eq!(patches.iter().map(published).collect::<Vec<_>>(), [Some("True".to_owned())]);
+        }
+        advance(Duration::from_secs(60)).await;
+        publisher.update(&nodes).await;
+        assert!(server.patches.lock().unwrap().is_empty() && publisher.error.is_none());
+    }
+
+    #[test]
+    fn the_time_of_a_change_is_kept_until_the_next_change() {
+        let mut last = None;
+        let updates =
+            [("True", "9:00"), ("True", "9:05"), ("True", "9:10"), ("False", "9:15"), ("False", "9:20")];
+        let times = updates.map(|(status, now)| {
+            let next = transition(last.take(), status, now);
+            last = Some(next.clone());
+            next.1
+        });
+        assert_eq!(times, ["9:00", "9:00", "9:00", "9:15", "9:15"]);
+    }
 
     #[test]
     fn the_time_of_the_last_change_is_read_from_the_node() {

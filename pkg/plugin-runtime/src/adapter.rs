@@ -13,8 +13,10 @@ use state::StateDir;
 use crate::{
     Error, Node, RevertByJournal, UnusedMaster,
     attachment::{self, NodeChange},
+    attachment_gc,
     call_log::CallLog,
-    conf, delegate, log,
+    conf, delegate, log, not_available,
+    policy::{self, CallPolicy, ResourceUser, ResourceUses},
 };
 
 /// The part that differs between plugins. [`Adapter`] turns it into a CNI plugin, which keeps a journal of each attachment.
@@ -25,6 +27,19 @@ pub trait JournaledPlugin: Sync {
     const HAS_ABOUT: bool = false;
     /// A change that an ADD makes on the node, as the journal records it.
     type Change: NodeChange;
+
+    /// Returns what an ADD takes of the node, which the policy of the node must allow. Nothing is changed. It is called only if
+    /// the node has a policy, by ADD before anything else, and by STATUS with `None` as the request. Every key that names
+    /// something of the node counts; `tests/tests/netns/policy.rs` has the list.
+    ///
+    /// # Errors
+    /// As those of the ADD, such as an invalid value.
+    fn uses(
+        &self,
+        node: &Node,
+        common: &CallContext<'_>,
+        request: Option<&AddRequest<'_>>,
+    ) -> Result<ResourceUses, CniError>;
 
     /// Attaches a container, all or nothing.
     ///
@@ -79,15 +94,17 @@ pub trait JournaledPlugin: Sync {
     fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), CniError>;
 }
 
+const DEL: &str = "DEL";
+
 /// The CNI plugin of a [`JournaledPlugin`].
 pub struct Adapter<P> {
     plugin: P,
-    builtin_ipam: Option<&'static dyn Plugin>,
+    builtin_ipam: Option<&'static dyn ResourceUser>,
 }
 
 impl<P: JournaledPlugin> Adapter<P> {
     /// A plugin that delegates to an IPAM plugin. `builtin_ipam` is called in this process if a configuration selects it.
-    pub const fn with_ipam(plugin: P, builtin_ipam: &'static dyn Plugin) -> Self {
+    pub const fn with_ipam(plugin: P, builtin_ipam: &'static dyn ResourceUser) -> Self {
         Self { plugin, builtin_ipam: Some(builtin_ipam) }
     }
 
@@ -96,36 +113,78 @@ impl<P: JournaledPlugin> Adapter<P> {
         Self { plugin, builtin_ipam: None }
     }
 
-    fn node(&self, common: &CallContext<'_>) -> Result<Node, CniError> {
-        Ok(Node::new(conf::state_dir(common)?, common.cni_path.clone(), self.builtin_ipam))
+    fn builtin_plugin(&self) -> Option<&'static dyn Plugin> {
+        self.builtin_ipam.map(|ipam| ipam as &dyn Plugin)
     }
 
-    /// Makes a call and logs it, unless it is part of another call, as that of the IPAM plugin is.
-    fn logged<T>(
+    fn logged(
         &self,
         verb: &'static str,
         is_outer: bool,
         common: &CallContext<'_>,
-        call: impl FnOnce(&Node) -> Result<T, CniError>,
-    ) -> Result<T, CniError> {
-        let node = self.node(common)?;
-        if !is_outer {
-            return call(&node);
+        call: &mut dyn FnMut(&Node) -> Result<(), CniError>,
+    ) -> Result<(), CniError> {
+        logged(verb, self.builtin_plugin(), is_outer, common, call)
+    }
+
+    /// Configures logging for a DEL or a CHECK. That of an ADD which the policy refused does not write its `logFile` either.
+    fn configure_log(
+        &self,
+        common: &CallContext<'_>,
+        attachment: &Attachment,
+        about: String,
+    ) -> Result<bool, CniError> {
+        let has_journal =
+            || conf::state_dir(common).is_ok_and(|state| state.journal(attachment, P::NAME).exists());
+        if log::is_configured() || !common.conf.fields().has("logFile") || has_journal() {
+            return log::configure(common, about);
         }
-        let log = CallLog::begin(verb, common);
-        log.end(&node, call(&node))
+        match policy::require_keys_of_every_plugin(common) {
+            Ok(()) => log::configure(common, about),
+            Err(error) => Ok(log::configure_without_file(common, about, &error)),
+        }
     }
 
     fn collect(&self, node: &Node, request: &GcRequest<'_>) -> Result<(), Error> {
         let network = &request.common.conf.name;
-        let collected = attachment::gc::<P::Change>(node, P::NAME, network, &request.valid);
+        let collected = attachment_gc::gc::<P::Change>(node, P::NAME, network, &request.valid);
         collected.and(self.plugin.gc_without_journal(node, &request.valid))
     }
+}
+
+/// Makes a call and logs it, unless it is part of another call, as that of the IPAM plugin is. That one has checked the state
+/// directory. It is not generic: the executable has the code once, and not for each plugin.
+fn logged(
+    verb: &'static str,
+    builtin_ipam: Option<&'static dyn Plugin>,
+    is_outer: bool,
+    common: &CallContext<'_>,
+    call: &mut dyn FnMut(&Node) -> Result<(), CniError>,
+) -> Result<(), CniError> {
+    let state = if verb == DEL { conf::state_dir_of_del(common) } else { conf::state_dir(common)? };
+    let node = Node::new(state, common.cni_path.clone(), builtin_ipam);
+    if !is_outer {
+        return call(&node);
+    }
+    node.state.require_own().map_err(Error::from)?;
+    let log = CallLog::begin(verb, common);
+    log.end(&node, call(&node))
 }
 
 impl<P: JournaledPlugin> fmt::Debug for Adapter<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Adapter").field(&P::NAME).finish()
+    }
+}
+
+impl<P: JournaledPlugin> ResourceUser for Adapter<P> {
+    fn uses(
+        &self,
+        node: &Node,
+        common: &CallContext<'_>,
+        request: Option<&AddRequest<'_>>,
+    ) -> Result<ResourceUses, CniError> {
+        self.plugin.uses(node, common, request)
     }
 }
 
@@ -139,16 +198,26 @@ impl<P: JournaledPlugin> Plugin for Adapter<P> {
     }
 
     fn add(&self, request: &AddRequest<'_>) -> Result<AddResult, CniError> {
+        let policy = CallPolicy::of_add(&request.common)?;
         let about = log::about(&request.common, &request.attachment, Some(&request.netns));
         let is_outer = log::configure(&request.common, about)?;
-        self.logged("ADD", is_outer, &request.common, |node| self.plugin.add(node, request))
+        let mut result = AddResult::default();
+        self.logged("ADD", is_outer, &request.common, &mut |node| {
+            if is_outer {
+                node.state.require_of_node(Some(&request.netns)).map_err(Error::from)?;
+            }
+            policy.require_of_add(self, self.builtin_ipam, node, request)?;
+            result = self.plugin.add(node, request)?;
+            Ok(())
+        })?;
+        Ok(result)
     }
 
     fn del(&self, request: &DelRequest<'_>) -> Result<(), CniError> {
         // A DEL does not fail because of the logging configuration.
         let about = log::about(&request.common, &request.attachment, request.netns.as_deref());
-        let is_outer = log::configure(&request.common, about).unwrap_or(true);
-        self.logged("DEL", is_outer, &request.common, |node| {
+        let is_outer = self.configure_log(&request.common, &request.attachment, about).unwrap_or(true);
+        self.logged(DEL, is_outer, &request.common, &mut |node| {
             if attachment::revert::<P::Change>(node, P::NAME, &request.attachment)? {
                 return Ok(());
             }
@@ -158,14 +227,14 @@ impl<P: JournaledPlugin> Plugin for Adapter<P> {
 
     fn check(&self, request: &CheckRequest<'_>) -> Result<(), CniError> {
         let about = log::about(&request.common, &request.attachment, Some(&request.netns));
-        let is_outer = log::configure(&request.common, about)?;
-        self.logged("CHECK", is_outer, &request.common, |node| self.plugin.check(node, request))
+        let is_outer = self.configure_log(&request.common, &request.attachment, about)?;
+        self.logged("CHECK", is_outer, &request.common, &mut |node| self.plugin.check(node, request))
     }
 
     fn gc(&self, request: &GcRequest<'_>) -> Result<(), CniError> {
         // As in DEL.
         let is_outer = log::configure(&request.common, String::new()).unwrap_or(true);
-        self.logged("GC", is_outer, &request.common, |node| {
+        self.logged("GC", is_outer, &request.common, &mut |node| {
             let collected = self.collect(node, request);
             if self.builtin_ipam.is_some() {
                 let kept = attachment::of_network(node, P::NAME, &request.common.conf.name)?;
@@ -176,8 +245,13 @@ impl<P: JournaledPlugin> Plugin for Adapter<P> {
     }
 
     fn status(&self, request: &StatusRequest<'_>) -> Result<(), CniError> {
+        let policy = CallPolicy::of_status(&request.common).map_err(not_available)?;
         let is_outer = log::configure(&request.common, String::new())?;
-        self.logged("STATUS", is_outer, &request.common, |node| self.plugin.status(node, request))
+        self.logged("STATUS", is_outer, &request.common, &mut |node| {
+            node.state.require_of_node(None).map_err(|error| not_available(Error::from(error)))?;
+            policy.require_of_status(self, self.builtin_ipam, node, &request.common)?;
+            self.plugin.status(node, request)
+        })
     }
 }
 
@@ -189,7 +263,7 @@ impl<P: JournaledPlugin> RevertByJournal for Adapter<P> {
         attachment: &Attachment,
         inode: u64,
     ) -> Result<(), Error> {
-        let node = Node::new(state, cni_path, self.builtin_ipam);
+        let node = Node::new(state, cni_path, self.builtin_plugin());
         attachment::revert_if_inode::<P::Change>(&node, P::NAME, attachment, inode)
     }
 

@@ -128,6 +128,8 @@ fn claimed(frame: &[u8; LEN]) -> Option<(Ipv4Addr, MacAddr)> {
 
 #[cfg(test)]
 mod tests {
+    use testkit::{Observe, TestNode};
+
     use super::*;
 
     #[test]
@@ -155,5 +157,24 @@ mod tests {
         let mut ip_packet = reply;
         ip_packet[13] = 0;
         assert_eq!(claimed(&ip_packet), None);
+    }
+
+    #[test]
+    fn each_of_the_addresses_is_probed() {
+        let node = TestNode::new();
+        let far = node.pod("far");
+        node.cable("rail0", &far, "far0");
+        far.run_ip("address add 10.7.0.6/24 dev far0");
+        let mac = |link: Option<serde_json::Value>| -> MacAddr {
+            link.unwrap()["address"].as_str().unwrap().parse().unwrap()
+        };
+        let (own, host) = (mac(node.link("rail0")), mac(far.link("far0")));
+        let probe = |ips: &[&str], timeout| {
+            let ips: Vec<Ipv4Addr> = ips.iter().map(|ip| ip.parse().unwrap()).collect();
+            probe("rail0", own, &ips, timeout).unwrap()
+        };
+        let found = probe(&["10.7.0.5", "10.7.0.6"], Duration::from_secs(10));
+        assert_eq!(found, Some(("10.7.0.6".parse().unwrap(), host)));
+        assert_eq!(probe(&["10.7.0.5", "10.7.0.7"], Duration::from_millis(40)), None);
     }
 }

@@ -1,18 +1,15 @@
-//! Begins journals of attachments, reverts attachments, and collects those that are not valid any more.
+//! Begins journals of attachments, and reverts attachments.
 
-use std::{
-    path::Path,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{path::Path, time::Duration};
 
 use cni::AddRequest;
 use identifiers::{Attachment, LinkName};
 use journal::{Change, Journal, JournalHeader, StepTimes, boot_id};
-use netns::{NetNs, NetNsId};
+use netns::NetNsId;
 use state::journals::{self, JournalFile};
 use tracing::{info, warn};
 
-use crate::{Error, Node, PodNetns, error::left_behind};
+use crate::{Error, Node, PodNetns, error::left_behind, pod_netns};
 
 /// How long a call waits for the lock of a journal, which another call for the same attachment holds.
 const JOURNAL_LOCK_TIMEOUT: Duration = Duration::from_secs(60);
@@ -55,20 +52,19 @@ impl<'a> JournalSpec<'a> {
             attachment: &request.attachment,
             network: &request.common.conf.name,
             netns_path: &request.netns,
-            netns: NetNs::open(&request.netns).and_then(NetNs::identified).ok().map(|netns| netns.id()),
+            netns: pod_netns::id_of(&request.netns),
         }
     }
 }
 
 /// Begins the journal of a new attachment.
 ///
-/// The changes of an earlier ADD of the same attachment are reverted first, if that ADD was killed, was made in
-/// another namespace, or before the last boot.
+/// The changes of an earlier ADD of the same attachment are reverted first, if that ADD was killed, was made before the
+/// last boot, or in another namespace that is certainly gone.
 ///
 /// # Errors
 /// [`journal::Error::Exists`] if the attachment exists: a second ADD without a DEL changes nothing.
 pub fn begin<C: NodeChange>(node: &Node, beginning: &JournalSpec<'_>) -> Result<Journal<C>, Error> {
-    node.state.make_dir("attachments")?;
     let path = node.state.journal(beginning.attachment, beginning.plugin);
     let head = JournalHeader {
         version: JournalHeader::VERSION,
@@ -79,9 +75,14 @@ pub fn begin<C: NodeChange>(node: &Node, beginning: &JournalSpec<'_>) -> Result<
         netns: beginning.netns,
         boot_id: boot_id()?.into(),
     };
+    let mut has_dir = false;
     loop {
         match Journal::create(&path, head.clone()) {
             Ok(journal) => return Ok(journal),
+            Err(journal::Error::File(error)) if error.is_not_found() && !has_dir => {
+                node.state.make_dir("attachments")?;
+                has_dir = true;
+            }
             Err(journal::Error::File(statefile::Error::Exists { .. })) => {
                 revert_former::<C>(node, &path, &head)?
             }
@@ -93,7 +94,7 @@ pub fn begin<C: NodeChange>(node: &Node, beginning: &JournalSpec<'_>) -> Result<
 
 fn revert_former<C: NodeChange>(node: &Node, path: &Path, new: &JournalHeader) -> Result<(), Error> {
     let Some(old) = open::<C>(node, path)? else { return Ok(()) };
-    if old.is_complete() && !old.is_from_earlier_boot()? && is_alive(old.head(), new)? {
+    if old.is_complete() && is_alive(old.head(), new) {
         let head = Box::new(old.head().clone());
         return Err(journal::Error::Exists { path: path.to_owned(), head }.into());
     }
@@ -101,14 +102,11 @@ fn revert_former<C: NodeChange>(node: &Node, path: &Path, new: &JournalHeader) -
     revert_journal(node, old)
 }
 
-/// Whether an attachment of this boot has the namespace of the new one, or one that still exists at its path.
-fn is_alive(old: &JournalHeader, new: &JournalHeader) -> Result<bool, Error> {
-    let is_there = |id| NetNs::is_still_at(&old.netns_path, id);
-    let is_new = match (old.netns, new.netns) {
-        (Some(old), Some(new)) => old.is(new),
-        (old, new) => old == new,
-    };
-    Ok(is_new || old.netns.map_or(Ok(false), is_there)?)
+/// Whether an attachment of this boot has the namespace of the new one, or one that is not certainly gone.
+fn is_alive(old: &JournalHeader, new: &JournalHeader) -> bool {
+    let is_new = old.boot_id == new.boot_id
+        && old.netns.zip(new.netns).map_or(old.netns == new.netns, |(old, new)| old.is(new));
+    is_new || old.pod().liveness(Path::new("/")).reason_dead().is_none()
 }
 
 /// Returns the attachment of this plugin that has an interface of this name in a namespace, if a journal of this boot
@@ -122,16 +120,24 @@ pub fn find_holder(
     ifname: &LinkName,
     netns: NetNsId,
 ) -> Result<Option<Attachment>, Error> {
-    let ours = |named: &JournalFile| {
-        named.plugin == plugin && named.attachment.ifname == *ifname && !named.is_quarantined
-    };
+    let journals = in_netns(node, plugin, netns)?.into_iter().map(|journal| journal.attachment);
+    Ok(journals.into_iter().find(|attachment| attachment.ifname == *ifname))
+}
+
+/// Returns the journals that this plugin wrote since the last boot for attachments in a namespace.
+///
+/// # Errors
+/// If a journal cannot be read.
+pub fn in_netns(node: &Node, plugin: &str, netns: NetNsId) -> Result<Vec<JournalFile>, Error> {
+    let mut found = Vec::new();
+    let ours = |named: &JournalFile| named.plugin == plugin && !named.is_quarantined;
     for named in journals::list(&node.state)?.into_iter().filter(ours) {
         let Some(head) = JournalHeader::read(&named.path)? else { continue };
         if head.boot_id == boot_id()? && head.netns.is_some_and(|its| its.is(netns)) {
-            return Ok(Some(head.attachment));
+            found.push(named);
         }
     }
-    Ok(None)
+    Ok(found)
 }
 
 /// Reverts an attachment by its journal. Returns whether the journal was complete: an incomplete one may lack changes,
@@ -204,38 +210,6 @@ pub fn run_or_revert<C: NodeChange, T>(
     journal.run_or_revert(node, body, || node.budget.begin_revert()).map_err(crate::error::failed)
 }
 
-/// Reverts every attachment of a network that is not listed as valid. A failure does not keep the others from being
-/// reverted.
-///
-/// # Errors
-/// The attachments that could not be reverted.
-pub fn gc<C: NodeChange>(
-    node: &Node,
-    plugin: &str,
-    network: &str,
-    valid: &[Attachment],
-) -> Result<(), Error> {
-    let mut failures = Vec::new();
-    let mut present = of_network(node, plugin, network)?;
-    present.retain(|attachment| !valid.contains(attachment));
-    // Some may use up the budget, so each call begins at another one.
-    let first =
-        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_millis() as usize);
-    let count = present.len().max(1);
-    present.rotate_left(first % count);
-    for (done, attachment) in present.iter().enumerate() {
-        // One share is reserved for the steps after this: orphaned claims, and the IPAM plugin.
-        let _share = node.budget.share(present.len() - done + 1);
-        if let Err(error) = gc_one::<C>(node, plugin, network, attachment) {
-            failures.push(format!("{attachment}: {error}"));
-        }
-    }
-    if failures.is_empty() {
-        return Ok(());
-    }
-    Err(Error::Left(failures.join("; ")))
-}
-
 /// Returns the attachments of a network for which this plugin has a journal.
 ///
 /// # Errors
@@ -250,20 +224,6 @@ pub fn of_network(node: &Node, plugin: &str, network: &str) -> Result<Vec<Attach
         }
     }
     Ok(found)
-}
-
-fn gc_one<C: NodeChange>(
-    node: &Node,
-    plugin: &str,
-    network: &str,
-    attachment: &Attachment,
-) -> Result<(), Error> {
-    let Some(journal) = find::<C>(node, plugin, attachment)? else { return Ok(()) };
-    if journal.head().network != network {
-        return Ok(());
-    }
-    info!(%attachment, "reverting an attachment that is not valid any more");
-    revert_journal(node, journal)
 }
 
 /// Opens a journal. A malformed one is quarantined and counts as none: DEL must not fail for ever because of it.

@@ -142,7 +142,7 @@ impl Budget {
     }
 
     fn with(limits: CallLimits) -> Self {
-        let end = Instant::now() + limits.work;
+        let end = now() + limits.work;
         let revert_end = end + limits.revert;
         let state =
             BudgetState { end, share: None, revert_end, spent: Vec::new(), short: None, is_reverting: false };
@@ -152,7 +152,7 @@ impl Budget {
     /// Returns the deadline of a wait for `what`, which may take `at_most` that long. The time of the wait is recorded
     /// when the deadline is dropped, so keep it until the wait is over.
     pub fn until(&self, what: &'static str, at_most: Duration) -> Deadline<'_> {
-        let (began, state) = (Instant::now(), self.state());
+        let (began, state) = (now(), self.state());
         let end = state.share.map_or(state.end, |share| share.min(state.end));
         let cut = (end < began + at_most).then_some(if end < state.end {
             BudgetExceeded::Share
@@ -175,7 +175,7 @@ impl Budget {
     #[must_use]
     pub fn share(&self, among: usize) -> BudgetShare<'_> {
         let mut state = self.state();
-        let (now, among) = (Instant::now(), u32::try_from(among).unwrap_or(u32::MAX).max(1));
+        let (now, among) = (now(), u32::try_from(among).unwrap_or(u32::MAX).max(1));
         let (left, part) = (state.end.saturating_duration_since(now), self.0.limits.work / LEAST_SHARE);
         let end = now + (left / among).max(part.min(left.saturating_sub(part / 2)));
         state.share = Some(end);
@@ -256,7 +256,7 @@ impl Deadline<'_> {
 
     /// Returns the time until the deadline; zero once it has passed.
     pub fn left(&self) -> Duration {
-        self.at.saturating_duration_since(Instant::now())
+        self.at.saturating_duration_since(now())
     }
 
     /// Whether the deadline has passed.
@@ -266,7 +266,7 @@ impl Deadline<'_> {
 
     /// Returns the time waited so far.
     pub fn waited(&self) -> Duration {
-        self.began.elapsed()
+        now().saturating_duration_since(self.began)
     }
 }
 
@@ -304,6 +304,15 @@ impl fmt::Display for WaitTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.what, seconds(self.time))
     }
+}
+
+/// Returns the time, which tests can stop.
+fn now() -> Instant {
+    #[cfg(test)]
+    if let Some(stopped) = tests::stopped_clock() {
+        return stopped;
+    }
+    Instant::now()
 }
 
 /// Formats a duration for messages: `110 s`, `1.5 s`.

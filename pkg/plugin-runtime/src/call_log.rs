@@ -27,7 +27,7 @@ impl CallLog {
 
     /// Logs the call: at level `error` if it failed, at `debug` if it was a STATUS, which runtimes call all the time, else at
     /// `info`.
-    pub(crate) fn end<T>(self, node: &Node, done: Result<T, Error>) -> Result<T, Error> {
+    pub(crate) fn end(self, node: &Node, done: Result<(), Error>) -> Result<(), Error> {
         let Self { verb, device, began } = self;
         let (took, mut steps) = (began.elapsed(), node.steps());
         steps.push("other", took.saturating_sub(steps.total()));

@@ -21,6 +21,9 @@ pub enum Error {
     /// A network namespace cannot be opened or entered.
     #[error(transparent)]
     NetNs(#[from] netns::Error),
+    /// It cannot be determined whether the pod's namespace, which is not at its path, still exists.
+    #[error(transparent)]
+    UnknownPod(#[from] netns::NotOnNode),
     /// `CNI_NETNS` is the node's own namespace.
     #[error("plugin's netns and netns from CNI_NETNS should not be the same")]
     OwnNetNs {
@@ -54,6 +57,9 @@ pub enum Error {
     /// A claim cannot be acquired or released, or the state directory cannot be read.
     #[error(transparent)]
     State(#[from] state::Error),
+    /// The policy of the node cannot be used, or does not allow the call.
+    #[error(transparent)]
+    Policy(#[from] node_policy::PolicyError),
     /// An error that only one plugin has.
     #[error("{0}")]
     Plugin(Box<dyn PluginError>),
@@ -98,6 +104,19 @@ pub enum Error {
         /// Its standard output.
         printed: String,
     },
+    /// An IPAM plugin does not support the `cniVersion` of the network.
+    #[error(
+        "the IPAM plugin {} does not support cniVersion {version} of the network, only {}",
+        program.display(), supported.iter().map(|version| version.as_str()).collect::<Vec<_>>().join(", ")
+    )]
+    DelegateVersion {
+        /// The plugin's executable.
+        program: PathBuf,
+        /// The version of the configuration.
+        version: cni::Version,
+        /// The versions that it supports, the oldest first.
+        supported: Vec<cni::Version>,
+    },
     /// The pod already has a link of that name.
     #[error("interface {ifname} already exists in the container: it is {what} link with index {index}")]
     NameInUse {
@@ -125,6 +144,29 @@ pub enum Error {
         ifname: String,
         /// The error of writing `disable_ipv6`.
         source: std::io::Error,
+    },
+    /// The next hop of a route cannot be reached.
+    #[error(
+        "route to {dst}: its gateway {gateway} is in none of the subnets of the pod's addresses on the link, {addresses}"
+    )]
+    GatewayOutside {
+        /// The destination of the route.
+        dst: ipnetwork::IpNetwork,
+        /// The next hop.
+        gateway: std::net::IpAddr,
+        /// The addresses with their prefix lengths.
+        addresses: String,
+        /// The netlink error.
+        source: rtnl::Error,
+    },
+    /// The kernel has no IPv6.
+    #[error(
+        "the network assigns IPv6 addresses, and the kernel has no IPv6: {}",
+        if *is_disabled { "it was booted with ipv6.disable=1" } else { "its module ipv6 is not loaded" }
+    )]
+    NoIpv6 {
+        /// Whether a parameter of its module disables it.
+        is_disabled: bool,
     },
     /// A probe found another host with an address of the pod.
     #[error(
@@ -173,6 +215,10 @@ pub enum Error {
     },
 }
 
+/// The remedy for [`netlink::Error::is_firmware_timeout`].
+pub const FIRMWARE_TIMEOUT: &str = "the card's firmware did not answer its driver: see the kernel log and `devlink health`; \
+                                    `silkrail recover FUNCTION --by reset` resets it";
+
 impl Error {
     /// Returns the message, with the cause of errors that do not include it.
     fn text(&self) -> String {
@@ -188,6 +234,11 @@ impl Error {
     fn details(&self) -> String {
         match self {
             Self::Cni(error) => error.details.clone(),
+            Self::Link(rtnl::Error::Netlink(error)) | Self::Rdma(rdma::Error::Netlink(error))
+                if error.is_firmware_timeout() =>
+            {
+                FIRMWARE_TIMEOUT.into()
+            }
             Self::OwnNetNs { path } => format!(
                 "{} is the node's own network namespace: the runtime passed a stale or wrong path; nothing was changed",
                 path.display()
@@ -203,18 +254,50 @@ impl Error {
             Self::NetNs(netns::Error::Enter { .. }) => {
                 "entering a namespace needs CAP_SYS_ADMIN: the runtime must call the plugin as root".into()
             }
-            Self::State(state::Error::InUse { netns, .. }) => {
+            Self::State(state::Error::InUse { evidence: Some(evidence), .. }) => format!(
+                "the owner may be running: {evidence}; its DEL releases the device, or `silkrail gc` once it is gone; nothing \
+                 was changed"
+            ),
+            Self::State(state::Error::InUse { netns, evidence: None, .. }) => {
                 format!("the owner's network namespace {} still exists; nothing was changed", netns.display())
             }
+            Self::State(state::Error::OfContainer { path, .. }) => format!(
+                "nothing was changed. What the plugin records would be lost with the container, and addresses would be assigned twice. \
+                 Set chrootDir to /hostroot in the configuration of Multus' daemon, and mount the node's root directory there; or mount \
+                 {} of the node",
+                path.display()
+            ),
+            Self::Policy(error) => error.remedy().into(),
             Self::Plugin(error) => error.details(),
             Self::NoDelegate { .. } => "ipam.type must be the name of a file in a directory of CNI_PATH".into(),
             Self::DelegateTimedOut { .. } => {
                 "the plugin gave no reason: check its own log, and that the API server or agent it depends on responds".into()
             }
             Self::DelegateWithoutError { printed, .. } => format!("its output was {printed:?}"),
+            Self::DelegateVersion { program, supported, .. } => format!(
+                "set cniVersion of the network to {}, or install a newer {}",
+                supported.last().map_or("one of these", |version| version.as_str()),
+                program.file_name().unwrap_or_default().display()
+            ),
             Self::NameInUse { .. } => "nothing was changed".into(),
             Self::MacInUse { source, .. } => format!("kernel error: {source}"),
-            Self::Ipv6 { .. } => "the network assigns an IPv6 address to the pod".into(),
+            Self::Ipv6 { .. } => {
+                "the network assigns an IPv6 address to the pod: set net.ipv6.conf.all.disable_ipv6 of the pod to 0, or let the \
+                 plugin write to /proc/sys"
+                    .into()
+            }
+            Self::GatewayOutside { gateway, source, .. } => format!(
+                "set the prefix length of the address to that of its subnet, or use a gateway in it; or put a route to {gateway} \
+                 before this one, and set no gateway at the address; kernel error: {source}"
+            ),
+            Self::NoIpv6 { is_disabled: true } => {
+                "remove ipv6.disable=1 from the kernel command line and reboot (to disable IPv6 of the node's own links only, \
+                 use ipv6.disable_ipv6=1), or remove the IPv6 pools from the network"
+                    .into()
+            }
+            Self::NoIpv6 { is_disabled: false } => {
+                "run `modprobe ipv6`, or remove the IPv6 pools from the network".into()
+            }
             Self::Tentative { .. } => {
                 "by RFC 4862 it takes one to two seconds: is dad_transmits or retrans_timer of the pod set higher?".into()
             }
@@ -252,7 +335,13 @@ pub(crate) fn failed(failed: journal::AbortError<Error>) -> cni::Error {
     if failed.left.is_empty() {
         return error;
     }
-    let left = format!("not reverted, DEL tries again: {}", list(&failed.left));
+    let is_cause = |left: &RevertFailure| left.why == error.to_string();
+    let same = |left: RevertFailure| match is_cause(&left) {
+        true => RevertFailure { why: "for the same reason".into(), ..left },
+        false => left,
+    };
+    let left: Vec<_> = failed.left.into_iter().map(same).collect();
+    let left = format!("not reverted, DEL tries again: {}", list(&left));
     let details = if error.details.is_empty() { left } else { format!("{}; {left}", error.details) };
     error.with_details(details)
 }
@@ -264,4 +353,28 @@ pub(crate) fn left_behind(left: &[RevertFailure]) -> Error {
 
 fn list(left: &[RevertFailure]) -> String {
     left.iter().map(RevertFailure::to_string).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_reverted_is_added_to_the_details_of_the_failure() {
+        let left = |change: &str| RevertFailure { change: change.into(), why: "busy".into() };
+        let abort = |details: &str, left: Vec<RevertFailure>| {
+            let cause = cni::Error::new(ErrorCode::NO_ADDRESS, "none").with_details(details).into();
+            failed(journal::AbortError { cause, left })
+        };
+        let whole = abort("extend the pool", Vec::new());
+        assert_eq!((whole.code, whole.details.as_str()), (ErrorCode::NO_ADDRESS, "extend the pool"));
+        let both = abort("extend the pool", vec![left("link"), left("vf")]);
+        let (link, vf) = (left("link"), left("vf"));
+        assert_eq!(both.details, format!("extend the pool; not reverted, DEL tries again: {link}; {vf}"));
+        assert_eq!(abort("", vec![left("link")]).details, format!("not reverted, DEL tries again: {link}"));
+        assert_eq!(both.code, ErrorCode::NO_ADDRESS);
+        let why = "none; extend the pool".into();
+        let same = abort("extend the pool", vec![RevertFailure { change: "vf".into(), why }]);
+        assert!(same.details.ends_with("DEL tries again: vf: for the same reason"), "{same:?}");
+    }
 }

@@ -6,7 +6,7 @@ use cni::{AddResult, IpConfig, ResultRoute};
 use rtnl::{Link, RouteKey, RoutePosition, RouteScopeId};
 use tracing::info;
 
-use crate::{Budget, ConflictDetection, Error, PodNetns, address_conflict, link_up, seconds};
+use crate::{Budget, ConflictDetection, Error, PodNetns, address_conflict, ipv6, link_up, seconds};
 
 /// How long duplicate address detection may take. By RFC 4862 it takes one to two seconds.
 const DAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -74,8 +74,9 @@ fn add_routes(pod: &PodNetns, link: &Link, result: &mut AddResult) -> Result<(),
 fn add(pod: &PodNetns, route: &rtnl::Route, made: &[RouteKey], result: &AddResult) -> Result<bool, Error> {
     let to = RouteKey::of(route);
     let ranked = |rank| match pod.links.add_route(route, rank) {
+        Ok(()) => Ok(true),
         Err(error) if error.is_exists() => Ok(false),
-        added => Ok(added.map(|()| true)?),
+        Err(error) => Err(explain(route, result, error)),
     };
     let is_to = |subnet: &IpConfig| {
         (subnet.address.network(), subnet.address.prefix()) == (to.dst.network(), to.dst.prefix())
@@ -87,6 +88,24 @@ fn add(pod: &PodNetns, route: &rtnl::Route, made: &[RouteKey], result: &AddResul
         ranked(RoutePosition::First)
     } else {
         ranked(RoutePosition::Only)
+    }
+}
+
+/// Returns the error of a route. The kernel refuses a next hop that it cannot reach over the link, which has no other routes
+/// (`net/ipv4/fib_semantics.c: fib_check_nh_v4_gw`, `net/ipv6/route.c: ip6_route_check_nh`).
+fn explain(route: &rtnl::Route, result: &AddResult, error: rtnl::Error) -> Error {
+    let is_refused = matches!(&error, rtnl::Error::Netlink(netlink::Error::Refused { .. }));
+    let addresses = || result.ips.iter().map(|ip| ip.address);
+    let is_outside = |gateway: &IpAddr| match gateway {
+        IpAddr::V6(gateway) if gateway.is_unicast_link_local() => false,
+        _ => !addresses().any(|subnet| subnet.contains(*gateway)),
+    };
+    match route.gateway.filter(|gateway| is_refused && is_outside(gateway)) {
+        Some(gateway) => {
+            let addresses = addresses().map(|address| address.to_string()).collect::<Vec<_>>().join(", ");
+            Error::GatewayOutside { dst: route.dst, gateway, addresses, source: error }
+        }
+        None => error.into(),
     }
 }
 
@@ -121,6 +140,7 @@ fn prepare(pod: &PodNetns, ifname: &str, v6: bool) -> Result<(), Error> {
         (format!("net/ipv6/conf/{ifname}/ra_defrtr_metric"), ADVERTISED_METRIC), // since Linux 5.12
     ];
     if v6 {
+        ipv6::require()?;
         // Otherwise the kernel removes the addresses when the link goes down.
         optional.push((format!("net/ipv6/conf/{ifname}/keep_addr_on_down"), "1"));
         let required = ["lo", ifname].map(|name| (format!("net/ipv6/conf/{name}/disable_ipv6"), "0"));

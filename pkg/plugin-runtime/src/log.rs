@@ -50,17 +50,11 @@ pub(crate) fn start(plugin: &'static str) {
 /// # Errors
 /// If `logFile` is not an absolute path. An unknown level counts as `info`, as in the Go plugins.
 pub fn configure(common: &CallContext<'_>, context: String) -> Result<bool, Error> {
-    if SETTINGS.lock().is_ok_and(|settings| settings.configured) {
+    if is_configured() {
         return Ok(false);
     }
     let fields = common.conf.fields();
-    let level = match fields.text("logLevel")?.map(str::to_ascii_lowercase).as_deref() {
-        None if wants_debug(common) => Level::DEBUG,
-        Some("panic" | "error") => Level::ERROR,
-        Some("warning" | "warn") => Level::WARN,
-        Some("debug") => Level::DEBUG,
-        _ => Level::INFO,
-    };
+    let level = level(fields.text("logLevel")?, wants_debug(common));
     let file = match fields.text("logFile")? {
         Some(path) if is_below_logs(path) => open(path),
         Some(path) if path.starts_with('/') => {
@@ -70,13 +64,41 @@ pub fn configure(common: &CallContext<'_>, context: String) -> Result<bool, Erro
         Some(path) => return Err(fields.invalid("logFile", "an absolute path", format!("{path:?}"))),
         None => None,
     };
+    set(level, file, context);
+    Ok(true)
+}
+
+/// As [`configure`], but to standard error, because the policy does not allow the file. Returns that this is the first call.
+pub(crate) fn configure_without_file(common: &CallContext<'_>, context: String, why: &Error) -> bool {
+    let level = level(common.conf.fields().text("logLevel").ok().flatten(), wants_debug(common));
+    set(level, None, context);
+    warn!(why = why.msg, "not opening logFile: logging to standard error");
+    true
+}
+
+fn set(level: Level, file: Option<File>, context: String) {
     change(|settings| {
         settings.level = level;
         settings.file = file;
         settings.context = context;
         settings.configured = true;
     });
-    Ok(true)
+}
+
+/// Whether a call has begun: further ones are part of it.
+pub(crate) fn is_configured() -> bool {
+    SETTINGS.lock().is_ok_and(|settings| settings.configured)
+}
+
+/// Returns the level of a `logLevel`, or else of the argument that came before it.
+fn level(text: Option<&str>, wants_debug: bool) -> Level {
+    match text.map(str::to_ascii_lowercase).as_deref() {
+        None if wants_debug => Level::DEBUG,
+        Some("panic" | "error") => Level::ERROR,
+        Some("warning" | "warn") => Level::WARN,
+        Some("debug") => Level::DEBUG,
+        _ => Level::INFO,
+    }
 }
 
 /// Whether `args.cni.debug` is set, which the Go rdma plugin used before `logLevel`.
@@ -182,4 +204,41 @@ pub fn about(common: &CallContext<'_>, attachment: &Attachment, netns: Option<&P
         let _ = write!(text, " pod={:?}", format!("{namespace}/{name}"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_level_is_that_of_the_configuration_or_of_the_argument_debug() {
+        for (text, wants_debug, expected) in [
+            (None, false, Level::INFO),
+            (None, true, Level::DEBUG),
+            (Some("panic"), true, Level::ERROR),
+            (Some("ERROR"), false, Level::ERROR),
+            (Some("warn"), false, Level::WARN),
+            (Some("Warning"), true, Level::WARN),
+            (Some("info"), true, Level::INFO),
+            (Some("debug"), false, Level::DEBUG),
+            (Some("verbose"), false, Level::INFO),
+        ] {
+            assert_eq!(level(text, wants_debug), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_plain_path_below_the_log_directory_is_a_log_file() {
+        for (path, expected) in [
+            ("/var/log/a", true),
+            ("/var/log/silkrail/a.log", true),
+            ("/var/log/../../etc/passwd", false),
+            ("/var/log//etc/passwd", false),
+            ("/var/logs/a", false),
+            ("/etc/var/log/a", false),
+            ("var/log/a", false),
+        ] {
+            assert_eq!(is_below_logs(path), expected, "{path}");
+        }
+    }
 }

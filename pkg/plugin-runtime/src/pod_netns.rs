@@ -1,11 +1,15 @@
 //! The pod: the network namespace in which attachments end.
 
-use std::{io, path::Path};
+use std::{
+    cell::RefCell,
+    io,
+    path::{Path, PathBuf},
+};
 
 use identifiers::LinkName;
 use netns::{LiveNetns, NetNs, NetNsId, NotOnNode};
 use rtnl::{Handle, Link};
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::{Error, sysctl};
 
@@ -18,6 +22,17 @@ pub struct PodNetns {
     pub links: Handle,
     /// The namespace that this thread is in.
     host: NetNs,
+}
+
+thread_local! {
+    /// The namespace that the call of this thread opened last. A plugin that is called in the same process has the same pod.
+    static OPENED: RefCell<Option<(PathBuf, NetNsId)>> = const { RefCell::new(None) };
+}
+
+/// Returns the ID of the namespace that `CNI_NETNS` names; `None` if it is gone.
+pub(crate) fn id_of(path: &Path) -> Option<NetNsId> {
+    let opened = OPENED.with_borrow(|opened| opened.as_ref().filter(|(at, _)| at == path).map(|(_, id)| *id));
+    opened.or_else(|| NetNs::open(path).and_then(NetNs::identified).ok().map(|netns| netns.id()))
 }
 
 /// Opens the namespace that `CNI_NETNS` names, for callers that do not need its links.
@@ -40,8 +55,24 @@ pub fn find_netns(path: &Path, id: NetNsId) -> Result<Option<NetNs>, Error> {
     match NetNs::open(path) {
         Ok(netns) if netns.is(id)? => Ok(Some(netns)),
         // The path is gone, or names another namespace or file: the pod's namespace is not there.
-        Ok(_) | Err(netns::Error::Missing { .. } | netns::Error::NotANamespace { .. }) => Ok(None),
+        Ok(_) | Err(netns::Error::Missing { .. } | netns::Error::NotANamespace { .. }) => find_held(id),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Opens a namespace that its path does not lead to any more: the path may be that of a process, of which others still run,
+/// or may not be visible to this process. `None` if nothing holds the namespace, or if not all processes are visible: DEL
+/// must not fail for ever in a container, and the runtime that calls it says that the pod has ended.
+///
+/// # Errors
+/// [`Error::UnknownPod`] if it may exist.
+fn find_held(id: NetNsId) -> Result<Option<NetNs>, Error> {
+    match NetNs::find_held(Path::new("/"), id) {
+        Err(error) if error.is_not_permitted() => {
+            info!(%error, netns = %id, "the pod's namespace is not at its path, and counts as gone");
+            Ok(None)
+        }
+        found => Ok(found?),
     }
 }
 
@@ -91,7 +122,9 @@ impl PodNetns {
         if !own_allowed && netns.id() == host.id() {
             return Err(Error::OwnNetNs { path: path.to_owned() });
         }
-        Self::open_links(netns, host)
+        let pod = Self::open_links(netns, host)?;
+        OPENED.set(Some((path.to_owned(), pod.id())));
+        Ok(pod)
     }
 
     fn open_links(netns: NetNs, host: NetNs) -> Result<Self, Error> {
@@ -99,20 +132,23 @@ impl PodNetns {
         Ok(Self { netns, links: links?, host })
     }
 
-    /// Opens the namespace of a journal; `None` if it is gone or if its path names another namespace.
+    /// Opens the namespace of a journal, at its path or wherever it is held; `None` if it is gone.
     ///
     /// # Errors
     /// If it exists and cannot be entered.
     pub fn find(path: &Path, id: NetNsId) -> Result<Option<Self>, Error> {
         match NetNs::open(path) {
             Ok(netns) if netns.id() == id => {
-                let pod = Self::open_links(netns, NetNs::current()?)?;
-                Ok(Some(pod).filter(|pod| pod.id().is(id)))
+                let pod = Self::of(netns)?;
+                if pod.id().is(id) {
+                    return Ok(Some(pod));
+                }
             }
             // The path is gone, or names another namespace or file: the pod's namespace is not there.
-            Ok(_) | Err(netns::Error::Missing { .. } | netns::Error::NotANamespace { .. }) => Ok(None),
-            Err(error) => Err(error.into()),
+            Ok(_) | Err(netns::Error::Missing { .. } | netns::Error::NotANamespace { .. }) => {}
+            Err(error) => return Err(error.into()),
         }
+        find_held(id)?.map(Self::of).transpose()
     }
 
     /// Returns the device, inode and cookie that identify this pod's namespace.
@@ -176,5 +212,42 @@ impl PodNetns {
     /// As [`NetNs::run`].
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> Result<T, netns::Error> {
         self.netns.run_from(&self.host, work)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::{Observe, TestNode};
+
+    use super::*;
+
+    #[test]
+    fn a_name_is_free_unless_a_link_has_it_as_its_name_or_an_altname() {
+        let node = TestNode::new();
+        node.run_ip("link add net2 index 77 type veth peer name far");
+        for altname in ["first", "net1"] {
+            node.run_ip(&format!("link property add dev net2 altname {altname}"));
+        }
+        let pod = PodNetns::of(NetNs::current().unwrap()).unwrap();
+        let check = |name: &str| pod.require_name_free(&name.parse().unwrap());
+        let highest = pod.links.links().unwrap().iter().map(|link| link.index).max().unwrap();
+        assert!(highest >= 77);
+        assert_eq!(check("net3").unwrap(), highest);
+        let taken = check("net2").unwrap_err().to_string();
+        assert!(taken.contains("it is a veth link with index 77"), "{taken}");
+        let altname = check("net1").unwrap_err().to_string();
+        assert!(altname.contains("it is an altname of net2, a veth link with index 77"), "{altname}");
+    }
+
+    #[test]
+    fn a_sysctl_that_cannot_be_written_does_not_keep_the_others_from_it() {
+        let _node = TestNode::new();
+        let pod = PodNetns::of(NetNs::current().unwrap()).unwrap();
+        let both = |value| ["missing", "ip_forward"].map(|name| (format!("net/ipv4/{name}"), value));
+        assert!(pod.write_sysctls(&both("1")).unwrap().is_err());
+        assert_eq!(pod.read_sysctl("net/ipv4/ip_forward").unwrap().unwrap(), "1");
+        assert!(pod.ensure_sysctls(&both("0")).unwrap().is_err());
+        assert_eq!(pod.read_sysctl("net/ipv4/ip_forward").unwrap().unwrap(), "0");
+        assert!(pod.ensure_sysctls(&both("0")[1..]).unwrap().is_ok());
     }
 }

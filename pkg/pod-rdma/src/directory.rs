@@ -107,6 +107,10 @@ mod tests {
     fn the_files_are_for_every_user_and_those_of_the_former_pod_are_deleted() {
         let base = tempfile::tempdir().unwrap();
         let directory = PodDirectory::new(base.path(), "a.io_vf", "0000:af:00.2").unwrap();
+        fs::create_dir_all(directory.path()).unwrap();
+        for directory in [directory.path(), &base.path().join("a.io_vf")] {
+            fs::set_permissions(directory, Permissions::from_mode(0o700)).unwrap();
+        }
         directory.write(&pod(vec![device("mlx5_3", &[("10.0.0.1", Some(3))])]), &BTreeSet::new()).unwrap();
         for name in ["rdma.json", "nccl.conf"] {
             let mode = fs::metadata(directory.path().join(name)).unwrap().permissions().mode();
@@ -116,6 +120,10 @@ mod tests {
             serde_json::from_slice(&fs::read(directory.path().join("rdma.json")).unwrap()).unwrap();
         assert_eq!(json["devices"][0]["gids"][0], serde_json::json!({"address": "10.0.0.1", "index": 3}));
         assert_eq!((&json["version"], &json["pod"]["uid"]), (&1.into(), &"5d3f".into()));
+        for directory in [directory.path(), &base.path().join("a.io_vf")] {
+            let mode = fs::metadata(directory).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o755, "{}", directory.display());
+        }
         directory.clear().unwrap();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }

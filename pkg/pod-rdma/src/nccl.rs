@@ -217,4 +217,34 @@ mod tests {
             pod.nccl_conf(&["/dev/infiniband/uverbs1".into(), "/dev/infiniband/rdma_cm".into()].into());
         assert!(text.ends_with("\nNCCL_IB_HCA==b:1\nNCCL_IB_GID_INDEX=4\n"), "{text}");
     }
+
+    #[test]
+    fn a_device_without_known_nodes_and_one_of_which_the_container_has_a_node_are_used() {
+        let nodes = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let with_nodes =
+            |name: &str, names: &[&str]| PodRdmaDevice { char_devices: nodes(names), ..device(name, &[]) };
+        let pod = pod(vec![
+            with_nodes("a", &[]),
+            with_nodes("b", &["/dev/infiniband/uverbs1", "/dev/infiniband/umad1"]),
+            with_nodes("c", &["/dev/infiniband/uverbs2"]),
+        ]);
+        let text = pod.nccl_conf(&["/dev/infiniband/umad1".into()].into());
+        assert!(text.contains("NCCL_IB_HCA==a:1,b:1\n"), "{text}");
+    }
+
+    #[test]
+    fn each_port_is_used_and_the_traffic_class_is_that_of_any_device() {
+        let second = PodRdmaDevice { port: 2, traffic_class: Some(106), ..device("a", &[]) };
+        let found = conf(vec![device("a", &[]), second]);
+        assert_eq!(found, ["NCCL_IB_HCA==a:1,a:2", "NCCL_IB_TC=106"]);
+    }
+
+    #[test]
+    fn one_shared_device_keeps_nccl_from_choosing_by_address_family() {
+        let found = conf(vec![device("a", &[("10.0.0.1", Some(3))]), shared("b", &[("10.0.0.2", Some(5))])]);
+        assert_eq!(found, ["NCCL_IB_HCA==a:1,b:1"]);
+        let families =
+            conf(vec![device("a", &[("10.0.0.1", Some(3))]), device("b", &[("fd00::1", Some(3))])]);
+        assert_eq!(families, ["NCCL_IB_HCA==a:1,b:1"], "no family is on all ports");
+    }
 }

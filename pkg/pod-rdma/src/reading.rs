@@ -129,3 +129,95 @@ impl PodReader {
 fn addresses(ips: &[String]) -> impl Iterator<Item = IpAddr> {
     ips.iter().filter_map(|ip| ip.split('/').next()?.parse().ok())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use podmap::PodRef;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// A node with an Ethernet device, whose GID 3 is `10.0.0.1`, and an InfiniBand device with two ports.
+    fn node() -> (TempDir, PodReader) {
+        let root = tempfile::tempdir().unwrap();
+        let file = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let roce = "class/infiniband/mlx5_0";
+        file(&format!("{roce}/ports/1/link_layer"), "Ethernet\n");
+        for (index, gid) in ["::", "fe80::1", "::ffff:10.0.0.1", "::ffff:10.0.0.1"].iter().enumerate() {
+            file(&format!("{roce}/ports/1/gids/{index}"), &format!("{gid}\n"));
+            let kind = if index == 3 { "RoCE v2" } else { "IB/RoCE v1" };
+            file(&format!("{roce}/ports/1/gid_attrs/types/{index}"), &format!("{kind}\n"));
+        }
+        file("class/infiniband/mlx5_1/ports/2/link_layer", "InfiniBand\n");
+        for (function, numa_node, uverbs) in
+            [("0000:af:00.0", "1", "uverbs4"), ("0000:b0:00.2", "-1", "uverbs7")]
+        {
+            let device = format!("bus/pci/devices/{function}");
+            file(&format!("{device}/numa_node"), &format!("{numa_node}\n"));
+            file(&format!("{device}/infiniband_verbs/{uverbs}/ibdev"), "any\n");
+        }
+        symlink("../../../bus/pci/devices/0000:af:00.0", root.path().join(roce).join("device")).unwrap();
+        let sysfs = Sysfs::at(root.path());
+        (root, PodReader { root: "/".into(), sysfs })
+    }
+
+    fn entry(uid: &str, ifname: &str, mode: AttachMode, device: &str) -> Entry {
+        let mut entry = Entry::new("macvlan", format!("c0ffee@{ifname}").parse().unwrap());
+        entry.pod = Some(PodRef { namespace: "ai".into(), name: "train-0".into(), uid: Some(uid.into()) });
+        (entry.rdma.mode, entry.rdma.ibdev) = (mode, Some(device.into()));
+        entry
+    }
+
+    #[test]
+    fn a_pod_has_the_devices_of_its_interfaces_in_their_order() {
+        let (_node, reader) = node();
+        let mut roce = entry("5d3f", "net1", AttachMode::Shared, "mlx5_0");
+        roce.network.ips = vec!["10.0.0.1/24".into(), "fd00::1/64".into()];
+        let mut infiniband = entry("5d3f", "net2", AttachMode::Shared, "mlx5_1");
+        infiniband.network.ips = vec!["10.1.0.1/24".into()];
+        infiniband.rdma.port = Some(2);
+        infiniband.rdma.pci = Some("0000:b0:00.2".parse().unwrap());
+        let without = entry("5d3f", "eth0", AttachMode::None, "mlx5_0");
+        let unnamed = Entry { rdma: podmap::RdmaInfo { ibdev: None, ..roce.rdma.clone() }, ..roce.clone() };
+        let other = entry("beef", "net3", AttachMode::Shared, "mlx5_0");
+        let pod = reader.read("5d3f", &[infiniband, without, unnamed, roce, other]).unwrap();
+        assert_eq!((pod.pod.namespace.as_str(), pod.pod.uid.as_str()), ("ai", "5d3f"));
+        let [one, two] = pod.devices.as_slice() else { panic!("{:?}", pod.devices) };
+        assert_eq!((one.interface.as_str(), one.name.as_str(), one.port), ("net1", "mlx5_0", 1));
+        assert_eq!((one.pci_address.as_deref(), one.numa_node), (Some("0000:af:00.0"), Some(1)));
+        assert_eq!(one.char_devices, [Path::new("/dev/infiniband/uverbs4")]);
+        let gid = |address: &str, index| PodGid { address: address.parse().unwrap(), index };
+        assert_eq!(one.gids, [gid("10.0.0.1", Some(3)), gid("fd00::1", None)]);
+        assert_eq!((two.interface.as_str(), two.name.as_str(), two.port), ("net2", "mlx5_1", 2));
+        assert_eq!((two.pci_address.as_deref(), two.numa_node), (Some("0000:b0:00.2"), None));
+        assert_eq!(two.char_devices, [Path::new("/dev/infiniband/uverbs7")]);
+        assert!(one.is_roce() && !two.is_roce() && two.gids.is_empty(), "InfiniBand has GIDs of its own");
+        assert!(!pod.has_all_gids(), "one of the addresses has none");
+    }
+
+    #[test]
+    fn a_pod_without_an_rdma_device_is_reported() {
+        let (_node, reader) = node();
+        let entries = [
+            entry("5d3f", "eth0", AttachMode::None, "mlx5_0"),
+            entry("beef", "net1", AttachMode::Shared, "mlx5_0"),
+        ];
+        assert!(matches!(reader.read("5d3f", &entries), Err(ReadError::NoEntry(uid)) if uid == "5d3f"));
+    }
+
+    #[test]
+    fn a_namespace_that_has_the_path_of_the_pods_is_not_read() {
+        let (_node, reader) = node();
+        let mut entry = entry("5d3f", "net1", AttachMode::Exclusive, "mlx5_0");
+        entry.container.netns_path = "/proc/self/ns/net".into();
+        let id = NetNs::open(Path::new("/proc/self/ns/net")).unwrap().id();
+        (entry.container.netns_dev, entry.container.netns_ino) = (id.dev, id.ino + 1);
+        assert!(matches!(reader.read("5d3f", &[entry]), Err(ReadError::OtherNetns(_))));
+    }
+}

@@ -135,6 +135,8 @@ fn bypass(rail: &ConfObject<'_>) -> Result<Vec<IpNetwork>, Error> {
 
 #[cfg(test)]
 mod tests {
+    use cni::{CniArgs, NetConf};
+
     use super::*;
 
     #[test]
@@ -143,6 +145,51 @@ mod tests {
             ["net1", "net12", "r2d2-007", "eth", "0", "3x"].map(default_table),
             [1001, 1012, 1007, 1000, 1000, 1000]
         );
-        assert_eq!(default_table("r99999999999"), 1000);
+        assert_eq!(["r999999", "r1000000", "r99999999999"].map(default_table), [1_000_999, 1000, 1000]);
+    }
+
+    fn read(keys: &str) -> Result<PodRouting, Error> {
+        let conf = NetConf::parse(format!(r#"{{"name": "rail", {keys}}}"#).as_bytes()).unwrap();
+        PodRouting::of(&CallContext { conf, args: CniArgs::default(), cni_path: Vec::new(), stdin: &[] })
+    }
+
+    #[test]
+    fn a_rail_has_a_table_and_a_priority_between_those_of_the_kernel() {
+        for (key, allowed, refused) in [
+            ("table", &[1_u32, 252, 256, u32::MAX][..], &[0, 253, 254, 255][..]),
+            ("priority", &[2, 32765], &[0, 1, 32766, u32::MAX]),
+        ] {
+            for number in allowed {
+                let rail = read(&format!(r#""rail": {{"{key}": {number}}}"#)).unwrap().rail.unwrap();
+                let is = if key == "table" { rail.table } else { Some(rail.priority) };
+                assert_eq!(is, Some(*number), "{key}");
+            }
+            for number in refused {
+                assert!(read(&format!(r#""rail": {{"{key}": {number}}}"#)).is_err(), "{key} {number}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_rail_has_the_defaults_and_a_false_one_is_none() {
+        for keys in [r#""rail": {}"#, r#""rail": true"#] {
+            assert_eq!(read(keys).unwrap().rail, Some(RailConf::default()), "{keys}");
+        }
+        for keys in [r#""rail": false"#, r#""rail": null, "defaultRoute": false, "detectIPConflict": false"#]
+        {
+            let routing = read(keys).unwrap();
+            assert!(routing.rail.is_none() && !routing.default_route, "{keys}");
+            assert!(routing.without_conflict_detection("ipvlan").is_ok(), "{keys}");
+        }
+        let all = read(
+            r#""rail": {"bypass": ["10.96.0.0/12", "fd00::/64"], "acceptLocal": true}, "defaultRoute": true"#,
+        );
+        let all = all.unwrap();
+        assert!(all.default_route && all.conflict_detection == ConflictDetection::Off);
+        let rail = all.rail.unwrap();
+        assert_eq!((rail.bypass.len(), rail.accept_local, rail.table_of("net3")), (2, true, 1003));
+        let probed = read(r#""detectIPConflict": true"#).unwrap();
+        assert_eq!(probed.conflict_detection, ConflictDetection::On);
+        assert!(probed.without_conflict_detection("ipvlan").is_err());
     }
 }

@@ -85,3 +85,40 @@ fn route(link: &Link, gateway: IpAddr, priority: Option<u32>) -> Route {
         advmss: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use cni::IpConfig;
+
+    use super::*;
+
+    #[test]
+    fn each_family_has_the_first_of_its_gateways() {
+        let ip = |address: &str, gateway: Option<&str>| IpConfig {
+            address: address.parse().unwrap(),
+            gateway: gateway.map(|gateway| gateway.parse().unwrap()),
+            interface: None,
+        };
+        let ips = vec![
+            ip("10.7.0.5/24", None),
+            ip("10.8.0.5/24", Some("10.8.0.1")),
+            ip("10.9.0.5/24", Some("10.9.0.1")),
+            ip("fd00:8::5/64", Some("fd00:8::1")),
+            ip("fd00:9::5/64", Some("fd00:9::1")),
+        ];
+        let found = gateways(&AddResult { ips, ..AddResult::default() }).unwrap();
+        assert_eq!(found, ["10.8.0.1", "fd00:8::1"].map(|gateway| gateway.parse::<IpAddr>().unwrap()));
+        let none = AddResult { ips: vec![ip("10.7.0.5/24", None)], ..AddResult::default() };
+        assert!(gateways(&none).is_err());
+    }
+
+    #[test]
+    fn only_the_default_routes_of_the_main_table_are_taken() {
+        let route = |dst: &str, table| ResultRoute { table, ..ResultRoute::new(dst.parse().unwrap(), None) };
+        let kept = [route("10.8.0.0/16", None), route("0.0.0.0/0", Some(100)), route("::/0", Some(100))];
+        let taken = [route("0.0.0.0/0", None), route("::/0", None), route("0.0.0.0/0", None)];
+        let mut result = AddResult { routes: [&taken[..], &kept].concat(), ..AddResult::default() };
+        take_from(&mut result);
+        assert_eq!(result.routes, kept);
+    }
+}

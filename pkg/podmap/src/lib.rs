@@ -129,6 +129,8 @@ fn read(path: &Path) -> Result<Option<Entry>, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
     use super::*;
 
     fn entry() -> Entry {
@@ -143,9 +145,57 @@ mod tests {
         map.write(&attachment, &entry()).unwrap();
         assert_eq!(map.read(&attachment).unwrap().unwrap(), entry_like(&map, &attachment));
         assert_eq!(map.read_all().unwrap().len(), 1);
+        let other = "f00d@net2".parse().unwrap();
+        let changed = Entry { boot_id: "b".into(), ..entry() };
+        map.write(&attachment, &changed).unwrap();
+        map.write(&other, &entry()).unwrap();
+        assert_eq!(map.read(&attachment).unwrap().unwrap().boot_id, "b", "the former one was replaced");
+        assert_eq!(map.read_all().unwrap().len(), 2);
+        map.remove(&other).unwrap();
         map.remove(&attachment).unwrap();
         map.remove(&attachment).unwrap();
         assert!(map.read_all().unwrap().is_empty());
+        assert!(PodMap::below(&dir.path().join("nothing")).read_all().unwrap().is_empty());
+    }
+
+    /// The map is also for programs that do not run as root.
+    #[test]
+    fn every_user_can_read_the_map_also_if_an_entry_cannot_be_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let map = PodMap::below(dir.path());
+        map.write(&"f00d@net1".parse().unwrap(), &entry()).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(map.dir()), mode(&map.dir().join("f00d@net1.json"))), (0o755, 0o644));
+        symlink("gone", map.dir().join("a@net1.json")).unwrap();
+        fs::write(map.dir().join("f00d@net1.txt"), "another file").unwrap();
+        let all = map.read_all().unwrap();
+        assert!(matches!(&all[..], [Err(Error::File(_)), Ok(_)]), "{all:?}");
+        fs::remove_dir_all(map.dir()).unwrap();
+        fs::write(map.dir(), "not a directory").unwrap();
+        assert!(matches!(map.read_all(), Err(Error::File(_))));
+    }
+
+    #[test]
+    fn a_pod_has_the_attachments_of_its_newest_sandbox() {
+        let of = |sandbox: &str, interface: &str, time: &str, uid: Option<&str>| {
+            let mut entry = Entry::new("test", format!("{sandbox}@{interface}").parse().unwrap());
+            entry.created_at = time.into();
+            entry.pod =
+                Some(PodRef { namespace: "ml".into(), name: "a".into(), uid: uid.map(str::to_owned) });
+            entry
+        };
+        let entries = [
+            of("new", "net1", "2026-01-02T00:00:02Z", Some("1")),
+            of("old", "net1", "2026-01-01T00:00:00Z", Some("1")),
+            of("new", "net2", "2026-01-02T00:00:01Z", Some("1")),
+            of("other", "net1", "2026-01-03T00:00:00Z", Some("2")),
+            of("unknown", "net1", "2026-01-03T00:00:00Z", None),
+        ];
+        let found =
+            |uid| of_pod(&entries, uid).into_iter().map(|entry| &*entry.network.ifname).collect::<Vec<_>>();
+        assert_eq!(found("1"), ["net1", "net2"]);
+        assert_eq!(of_pod(&entries, "1")[0].container.sandbox_id, "new");
+        assert_eq!((found("2"), found("3").len()), (vec!["net1"], 0));
     }
 
     fn entry_like(map: &PodMap, attachment: &Attachment) -> Entry {
@@ -174,12 +224,16 @@ mod tests {
         let mut value = serde_json::to_value(entry()).unwrap();
         value["new"] = "key".into();
         fs::write(map.dir.join("a@net1.json"), value.to_string()).unwrap();
-        value["schema"] = "podmap/2.0".into();
-        fs::write(map.dir.join("b@net1.json"), value.to_string()).unwrap();
+        for (container, schema) in [("b", "podmap/2.0"), ("c", "podmap/10.0")] {
+            value["schema"] = schema.into();
+            fs::write(map.dir.join(format!("{container}@net1.json")), value.to_string()).unwrap();
+        }
         fs::write(map.dir.join(".c@net1.json.1"), "half").unwrap();
+        fs::write(map.dir.join(".c@net1.json"), "half").unwrap();
         let all = map.read_all().unwrap();
-        assert_eq!(all.len(), 2);
+        assert_eq!(all.len(), 3);
         assert!(all[0].is_ok());
         assert!(all[1].as_ref().unwrap_err().to_string().contains("podmap/2.0"));
+        assert!(all[2].as_ref().unwrap_err().to_string().contains("podmap/10.0"));
     }
 }

@@ -157,3 +157,38 @@ pub fn lock(node: &NodePaths, limit: Duration) -> Result<File, statefile::Error>
     statefile::lock(&file, &path, Instant::now() + limit)?;
     Ok(file)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::node::without_pfs;
+
+    #[test]
+    fn only_a_node_as_described_is_marked_as_ready() {
+        let (_root, node, system) = without_pfs();
+        let ready = ReadyMarker::path(node.state.root());
+        let apply = |file: &str, mark: Option<&str>| {
+            let (file, mark) = (NodeFile::parse(file).unwrap(), mark.map(str::to_owned));
+            let (node, system) = (node.clone(), system.clone());
+            let run = Apply { file: &file, mark, node, consent: ApplyPermissions::default(), system };
+            let report = run.run(&|_, _| ()).unwrap();
+            (report.is_right(), ready.exists())
+        };
+        let missing = "pfs: [{match: {link: eth9}, vfs: 1}]";
+        assert_eq!(apply("pfs: []", None), (true, false));
+        assert_eq!(apply("pfs: []", Some("sha256:0")), (true, true));
+        assert_eq!(apply(missing, None), (false, true), "the marker is that of another file");
+        assert_eq!(apply(missing, Some("sha256:0")), (false, false), "a PF is missing");
+    }
+
+    #[test]
+    fn a_node_is_not_ready_before_it_has_the_mode() {
+        let (_root, node, system) = without_pfs();
+        let ready = ReadyMarker::path(node.state.root());
+        let file = NodeFile::parse("rdmaMode: shared").unwrap();
+        let mark = Some("sha256:0".to_owned());
+        let apply = Apply { file: &file, mark, node, consent: ApplyPermissions::default(), system };
+        apply.announce(&ApplyReport::default()).unwrap();
+        assert!(!ready.exists(), "without RDMA there is no mode yet");
+    }
+}

@@ -210,55 +210,143 @@ impl Serialize for RecoverStep {
 
 #[cfg(test)]
 mod tests {
-    use inventory::PciIds;
+    use inventory::ProtectionReason;
 
     use super::*;
+    use crate::tests::{pf as healthy_pf, vf};
+
+    fn links() -> Handle {
+        Handle::open().unwrap()
+    }
 
     fn pf(users: Vec<VfUser>, num_vfs: u32) -> BrokenFunction {
-        let pf = Pf {
-            pci: "0000:af:00.0".parse().unwrap(),
-            ids: None::<PciIds>,
-            driver: Some("mlx5_core".into()),
-            link: None,
-            rdma: Vec::new(),
-            guid: None,
-            total_vfs: 8,
-            num_vfs,
-            autoprobe: Some(true),
-            protections: Vec::new(),
-            users,
-            vfs: Vec::new(),
-        };
-        BrokenFunction::of_pf(&pf, &Handle::open().unwrap())
+        let pf = Pf { link: None, rdma: Vec::new(), num_vfs, users, ..healthy_pf(0) };
+        BrokenFunction::of_pf(&pf, &links())
     }
+
+    fn process(pid: u32) -> VfUser {
+        VfUser::Process { device: "mlx5_0".into(), process: format!("train.py (pid {pid})") }
+    }
+
+    const METHODS: [RecoverMethod; 3] = [RecoverMethod::Bounce, RecoverMethod::Rebind, RecoverMethod::Reset];
 
     /// The host-device plugin moves whole PFs into pods.
     #[test]
     fn a_pf_that_a_pod_has_is_left_alone() {
-        let elsewhere = pf(vec![VfUser::LinkElsewhere { driver: "mlx5_core".into() }], 0);
-        let steps = elsewhere.plan(None);
-        assert!(steps.contains(&RecoverStep::Release), "no less disruptive step: {steps:?}");
-        assert!(elsewhere.obstacles(&steps, false)[0].contains("--force-pf"));
-        assert!(
-            elsewhere.obstacles(&steps, true).is_empty(),
-            "its driver may have failed to create the link"
-        );
-        let open = VfUser::Process { device: "mlx5_0".into(), process: "train.py (pid 7)".into() };
-        let open = pf(vec![open], 0);
-        for force in [false, true] {
-            assert_eq!(
-                open.obstacles(&open.plan(Some(RecoverMethod::Reset)), force).len(),
-                1,
-                "force: {force}"
+        let link = VfUser::LinkElsewhere { driver: "mlx5_core".into() };
+        for user in [link, VfUser::RdmaElsewhere { uverbs: "uverbs7".into() }] {
+            let elsewhere = pf(vec![user], 0);
+            let steps = elsewhere.plan(None);
+            assert!(steps.contains(&RecoverStep::Release), "no less disruptive step: {steps:?}");
+            assert!(elsewhere.obstacles(&steps, false)[0].contains("--force-pf"));
+            assert!(
+                elsewhere.obstacles(&steps, true).is_empty(),
+                "its driver may have failed to create the link"
             );
+        }
+    }
+
+    #[test]
+    fn a_function_in_use_is_left_alone_by_every_method() {
+        let mut with_vfs = Pf { users: vec![process(7)], ..healthy_pf(3) };
+        with_vfs.vfs[1].users = vec![process(8), process(9)];
+        with_vfs.vfs[2].users = vec![process(10)];
+        let of_vf = BrokenFunction::of_vf(&with_vfs, &with_vfs.vfs[1], &links());
+        let of_pf = BrokenFunction::of_pf(&with_vfs, &links());
+        for method in METHODS {
+            let of = |function: &BrokenFunction| function.obstacles(&function.plan(Some(method)), true);
+            assert_eq!((of(&of_pf).len(), of(&of_vf).len()), (4, 2), "{method:?}");
+            assert!(of(&of_pf)[3].starts_with("VF 2 (0000:af:00.3) is in use: "), "{:?}", of(&of_pf));
+        }
+        let unbound = BrokenFunction { driver: None, ..of_pf };
+        assert_eq!(
+            unbound.obstacles(&unbound.plan(None), false),
+            [""; 0],
+            "binding a driver affects no user"
+        );
+    }
+
+    #[test]
+    fn a_pf_that_the_node_depends_on_needs_force_by_every_method() {
+        let route = ProtectionReason::DefaultRoute { link: "ens6f0np0".parse().unwrap() };
+        let of_node = BrokenFunction::of_pf(&Pf { protections: vec![route], ..healthy_pf(0) }, &links());
+        for method in METHODS {
+            let steps = of_node.plan(Some(method));
+            assert!(of_node.obstacles(&steps, false)[0].contains("default route"), "{method:?}");
+            assert_eq!(of_node.obstacles(&steps, true), [""; 0], "{method:?}");
         }
     }
 
     #[test]
     fn a_pf_whose_driver_is_bound_again_loses_its_vfs() {
         let pf = pf(Vec::new(), 8);
-        let why = pf.obstacles(&pf.plan(Some(RecoverMethod::Rebind)), false);
-        assert!(why[0].starts_with("its 8 VFs would be removed with its driver"), "{why:?}");
+        for method in [RecoverMethod::Rebind, RecoverMethod::Reset] {
+            let why = pf.obstacles(&pf.plan(Some(method)), false);
+            assert!(why[0].starts_with("its 8 VFs would be removed with its driver"), "{why:?}");
+        }
         assert!(pf.obstacles(&pf.plan(Some(RecoverMethod::Bounce)), false).is_empty());
+        let one = self::pf(Vec::new(), 1);
+        assert_eq!(one.obstacles(&one.plan(Some(RecoverMethod::Rebind)), false).len(), 1);
+    }
+
+    #[test]
+    fn a_function_is_found_by_each_of_its_names_on_any_pf() {
+        let mut second = Pf { pci: "0000:b0:00.0".parse().unwrap(), rdma: Vec::new(), ..healthy_pf(0) };
+        second.link.as_mut().unwrap().name = "ens7f0np0".parse().unwrap();
+        let (pci, link) = ("0000:b0:00.2".parse().unwrap(), "eth9".parse().ok());
+        second.vfs = vec![Vf { pci, link, rdma: Some("mlx5_9".into()), ..vf(0, true) }];
+        let inventory = Inventory { pfs: vec![healthy_pf(2), second] };
+        let found = |name: &str| {
+            BrokenFunction::find(&inventory, name, &links()).map(|function| function.pci.to_string())
+        };
+        for (name, expected) in [
+            ("eth1", Some("0000:af:00.2")),
+            ("mlx5_1", Some("0000:af:00.1")),
+            ("ens7f0np0", Some("0000:b0:00.0")),
+            ("eth9", Some("0000:b0:00.2")),
+            ("mlx5_9", Some("0000:b0:00.2")),
+            ("0000:b0:00.2", Some("0000:b0:00.2")),
+            ("eth7", None),
+        ] {
+            assert_eq!(found(name).as_deref(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_least_disruptive_steps_are_those_for_the_problem() {
+        use RecoverStep::{Bind, Down, Release, Reset, Up};
+        let lo = links().link(&"lo".parse().unwrap()).unwrap();
+        let link = |up, running| Some(Link { up, running, ..lo.clone() });
+        let healthy =
+            || BrokenFunction { link: link(true, true), ..BrokenFunction::of_pf(&healthy_pf(0), &links()) };
+        for (function, problem, steps) in [
+            (healthy(), "", &[][..]),
+            (BrokenFunction { link: link(false, false), ..healthy() }, "its link is down", &[Up]),
+            (BrokenFunction { link: link(true, false), ..healthy() }, "no carrier", &[]),
+            (BrokenFunction { link: None, ..healthy() }, "no link on the host", &[Release, Bind, Up]),
+            (BrokenFunction { has_rdma: false, ..healthy() }, "no RDMA device", &[Release, Bind, Up]),
+            (BrokenFunction { lacks_guid: true, ..healthy() }, "has no GUID", &[Release, Bind, Up]),
+            (BrokenFunction { driver: None, link: None, ..healthy() }, "no driver is bound", &[Bind, Up]),
+        ] {
+            let problems = function.problems();
+            assert_eq!(problems.len(), usize::from(!problem.is_empty()), "{problems:?}");
+            assert!(problems.iter().all(|it| it.contains(problem)), "{problems:?}");
+            assert_eq!(function.plan(None), steps, "{problem}");
+        }
+        let without_rdma = BrokenFunction { has_rdma: false, should_have_rdma: false, ..healthy() };
+        assert!(without_rdma.problems().is_empty(), "its PF has none either");
+        let unbound = BrokenFunction { driver: None, link: None, ..healthy() };
+        assert_eq!(unbound.plan(Some(RecoverMethod::Reset)), [Reset, Bind, Up]);
+        assert_eq!(healthy().plan(Some(RecoverMethod::Bounce)), [Down, Up]);
+    }
+
+    #[test]
+    fn a_vf_should_have_what_its_pf_has() {
+        let pf = healthy_pf(1);
+        let of = |vf: &Vf, pf: &Pf| BrokenFunction::of_vf(pf, vf, &links()).problems();
+        let without = Vf { rdma: None, node_guid: None, ..pf.vfs[0].clone() };
+        assert!(of(&without, &pf).iter().any(|it| it.contains("no RDMA device")));
+        assert!(!of(&without, &Pf { rdma: Vec::new(), ..pf.clone() }).iter().any(|it| it.contains("RDMA")));
+        assert!(of(&pf.vfs[0], &pf).iter().any(|it| it.contains("has no GUID")), "{pf:?}");
     }
 }

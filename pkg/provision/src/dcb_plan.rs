@@ -239,9 +239,15 @@ mod tests {
             matches!(&refused, PfRefusal::DcbInUse(users) if users[0].0 == "VF 1 (0000:af:00.2)"),
             "{refused}"
         );
+        let mut open = pf(0);
+        open.users.push(VfUser::Process { device: "mlx5_0".into(), process: "train.py (pid 7)".into() });
+        let refused = plan(&open, &settings(&[]), Some(&pfc(&[3])), &[]).refusal.unwrap();
+        assert!(matches!(&refused, PfRefusal::DcbInUse(users) if users[0].0 == "the PF"), "{refused}");
         let mut with_vlan = pf(0);
         let (link, upper) = ("ens6f0np0".parse().unwrap(), "ens6f0np0.7".parse().unwrap());
         with_vlan.users.push(VfUser::Upper { link, upper });
+        let (link, address) = ("ens6f0np0".parse().unwrap(), "10.0.0.1/24".parse().unwrap());
+        with_vlan.users.push(VfUser::Address { link, address });
         assert!(plan(&with_vlan, &settings(&[]), Some(&pfc(&[3])), &[]).refusal.is_none());
 
         let route = ProtectionReason::DefaultRoute { link: "ens6f0np0".parse().unwrap() };
@@ -315,6 +321,11 @@ mod tests {
             matches!(&planned.changes[..], [DcbChange::Ets { from, to }, DcbChange::Pfc { .. }] if from == to)
         );
         assert_eq!(made(&planned), [change(&[], &[3])], "it is no change to revert");
+        let after_failure = Ets { priority_class: [1, 7, 8, 0, 0, 0, 0, 9], ..unset_classes() };
+        let after_failure = DcbSettings { ets: Some(after_failure), ..settings(&[]) };
+        let planned = plan(&bnxt, &after_failure, Some(&pfc(&[3])), &[]);
+        let DcbChange::Ets { to, .. } = &planned.changes[0] else { panic!("{planned:?}") };
+        assert_eq!(to.priority_class, [1, 7, 0, 0, 0, 0, 0, 0], "class 8 does not exist");
         assert_eq!(plan(&pf(0), &with_classes, Some(&pfc(&[3])), &[]).changes, [change(&[], &[3])]);
     }
 }

@@ -170,5 +170,18 @@ mod tests {
                             "guidsRange": {"start": "0200000000000002", "end": "0200000000000001"}}]"#;
         assert!(error(backwards).contains("expected an end not before its start"));
         assert!(error(r#"[{"guids": []}]"#).contains("expected one of pciAddress and pfGuid"));
+        let entry = |pf: &str, guids: &str| format!(r#"{{{pf}, {guids}}}"#);
+        let (pf, other) = (r#""pciAddress": "0000:af:00.0""#, r#""pciAddress": "0000:af:00.1""#);
+        let (list, range) = (r#""guids": ["0200000000000002"]"#, |end: &str| {
+            format!(r#""guidsRange": {{"start": "0200000000000001", "end": "{end}"}}"#)
+        });
+        let of_two = error(&format!("[{}, {}]", entry(pf, list), entry(other, &range("0200000000000003"))));
+        assert_eq!(of_two, "[1]: GUID 0200000000000002 is listed twice");
+        let both = error(&format!("[{}]", entry(pf, &format!("{list}, {}", range("0200000000000003")))));
+        assert!(both.contains("expected one of guids and guidsRange"), "{both}");
+        let two_pfs = error(&format!("[{}]", entry(&format!(r#"{pf}, "pfGuid": "0200000000000009""#), list)));
+        assert!(two_pfs.contains("expected one of pciAddress and pfGuid"), "{two_pfs}");
+        GuidFile::parse(&format!("[{}]", entry(pf, &range("0200000000010000")))).unwrap();
+        assert!(error(&format!("[{}]", entry(pf, &range("0200000000010001")))).contains("65536 GUIDs"));
     }
 }

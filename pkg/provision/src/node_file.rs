@@ -337,7 +337,54 @@ pfs:
             error(&format!("{pf}    mtu: 1500\n    vf: {{mtu: 9000}}\n")),
             "pfs[0].vf.mtu: 9000 exceeds the MTU 1500 of the PF, which limits its VFs"
         );
-        assert_eq!(error(&format!("{pf}    mtu: 20\n")), "pfs[0].mtu: must be between 68 and 65535 bytes");
+        for (key, bad) in [("mtu", 67), ("mtu", 65_536), ("vf.mtu", 67), ("vf.mtu", 65_536)] {
+            let line = if key == "mtu" { format!("mtu: {bad}") } else { format!("vf: {{mtu: {bad}}}") };
+            let expected = format!("pfs[0].{key}: must be between 68 and 65535 bytes");
+            assert_eq!(error(&format!("{pf}    {line}\n")), expected);
+        }
+        for good in [68, 65_535] {
+            NodeFile::parse(&format!("{pf}    mtu: {good}\n    vf: {{mtu: {good}}}\n")).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_pf_must_match_all_keys() {
+        let pf = Pf { rdma: vec!["mlx5_0".into(), "mlx5_9".into()], ..crate::tests::pf(0) };
+        let parts = [
+            ("pci: 0000:af:00.0", "pci: 0000:af:00.1"),
+            ("link: ens6f0np0", "link: ens6f1np1"),
+            ("rdma: mlx5_9", "rdma: mlx5_1"),
+            ("vendor: '0x15B3'", "vendor: '8086'"),
+            ("device: 101D", "device: 101e"),
+            ("driver: mlx5_core", "driver: ice"),
+        ];
+        let holds = |keys: &[&str]| {
+            let file =
+                NodeFile::parse(&format!("pfs: [{{match: {{{}}}, vfs: 1}}]", keys.join(", "))).unwrap();
+            file.pfs[0].matches.holds(&pf)
+        };
+        assert!(holds(&parts.map(|(right, _)| right)));
+        for (number, (right, wrong)) in parts.into_iter().enumerate() {
+            assert!(holds(&[right]) && !holds(&[wrong]), "{right}");
+            let mut keys = parts.map(|(right, _)| right);
+            keys[number] = wrong;
+            assert!(!holds(&keys), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_invalid_value_is_reported_with_its_path() {
+        for (pf, path) in [
+            ("[1]", "pfs[1]: expected a mapping"),
+            ("{match: [a], vfs: 1}", "pfs[1].match: expected a mapping"),
+            ("{match: {link: p0}, vfs: 1, vf: [a]}", "pfs[1].vf: expected a mapping"),
+            ("{match: {link: p0}, vfs: 1, dcb: [a]}", "pfs[1].dcb: expected a mapping"),
+            ("{match: {link: p0}, vfs: 1, dcb: {pfc: [8]}}", "pfs[1].dcb.pfc: "),
+            ("{match: {link: p0}}", "pfs[1]: vfs is missing"),
+        ] {
+            let error = error(&format!("pfs: [{{match: {{link: p0}}, vfs: 1}}, {pf}]"));
+            assert!(error.starts_with(path), "{pf}: {error}");
+        }
     }
 
     #[test]

@@ -63,3 +63,24 @@ impl PfRecord {
 fn path(dir: &Path, pf: PciAddress) -> PathBuf {
     dir.join(format!("{pf}.json"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_of_another_boot_or_another_format_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let (dir, pf) = (dir.path().join("bootstrap"), "0000:af:00.0".parse().unwrap());
+        assert_eq!(PfRecord::read(&dir, pf).unwrap(), None);
+        let boot_id = journal::boot_id().unwrap().to_owned();
+        let record = PfRecord { boot_id, autoprobe: true, vfs: 4, dcb: DcbRecord::default(), complete: true };
+        record.write(&dir, pf).unwrap();
+        assert_eq!(PfRecord::read(&dir, pf).unwrap().as_ref(), Some(&record));
+        assert_eq!(PfRecord::read(&dir, "0000:af:00.1".parse().unwrap()).unwrap(), None, "of another PF");
+        PfRecord { boot_id: "former".into(), ..record }.write(&dir, pf).unwrap();
+        assert_eq!(PfRecord::read(&dir, pf).unwrap(), None, "a reboot removes VFs");
+        std::fs::write(path(&dir, pf), "{").unwrap();
+        assert_eq!(PfRecord::read(&dir, pf).unwrap(), None);
+    }
+}

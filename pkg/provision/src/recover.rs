@@ -148,25 +148,13 @@ impl Recover<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::symlink};
-
-    use state::StateDir;
-    use sysfs::Sysfs;
-
     use super::*;
+    use crate::tests::node::without_pfs;
 
     #[test]
     fn who_recovers_waits_for_who_applies() {
-        let root = tempfile::tempdir().unwrap();
-        for process in ["self", "1"] {
-            let dir = root.path().join("proc").join(process).join("ns");
-            fs::create_dir_all(&dir).unwrap();
-            symlink("net:[1]", dir.join("net")).unwrap();
-        }
-        let node = NodePaths { root: root.path().to_owned(), state: StateDir::at(root.path().join("run")) };
+        let (_root, node, system) = without_pfs();
         let other = lock(&node, Duration::ZERO).unwrap();
-        let sysfs = Sysfs::at(root.path().join("sys"));
-        let system = SysfsBackend { sysfs, writer: Vec::new(), limit: Duration::from_millis(100) };
         let recover = Recover { function: "eth0", by: None, force_pf: false, node, system };
         let run = || recover.run(&|_, _| {}).unwrap_err();
         assert!(matches!(run(), RecoverError::File(statefile::Error::Busy { .. })));

@@ -43,6 +43,8 @@ mod tests {
         assert_eq!(stable_mac("08:C0:EB:00:00:01", VfIndex(3)), stable_mac("08:c0:eb:00:00:01", VfIndex(3)));
         // The result must be the same in every release.
         assert_eq!(stable_mac("08:c0:eb:01:02:03", VfIndex(0)).unwrap().to_string(), "76:8b:32:e4:ea:15");
+        assert_eq!(format!("{:016x}", stable_guid("08:c0:eb:01:02:03", VfIndex(0))), "f2627aff63956dc7");
+        assert_eq!(stable_mac("08:c0:eb:01:02:03", VfIndex(12)).unwrap().to_string(), "56:ad:80:ab:6c:be");
     }
 
     #[test]

@@ -143,3 +143,20 @@ impl Serialize for PfStep {
 pub fn vfs(count: u32) -> String {
     format!("{count} VF{}", if count == 1 { "" } else { "s" })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_told_in_words() {
+        for (state, text) in [(0, "auto"), (1, "enable"), (2, "disable")] {
+            let step = PfStep::Configure { vf: VfIndex(3), change: VfSetting::LinkState(state) };
+            assert_eq!(step.to_string(), format!("VF 3: set the link state to {text}"));
+        }
+        let step = PfStep::Configure { vf: VfIndex(0), change: VfSetting::SpoofCheck(false) };
+        assert_eq!(step.to_string(), "VF 0: set the spoof check off");
+        assert_eq!(PfStep::PfMtu { from: 1500, to: 9000 }.to_string(), "change the MTU from 1500 to 9000");
+        assert_eq!([0, 1, 2].map(vfs), ["0 VFs", "1 VF", "2 VFs"]);
+    }
+}

@@ -10,10 +10,18 @@ use rtnl::{VfSetting, VfSettings};
 use super::*;
 
 mod card;
+mod existing_vfs;
 mod lossless;
+pub(crate) mod node;
+mod several_pfs;
 
-pub(crate) use self::card::pf;
-use self::card::{FakeCard, PF, pci, vf};
+use self::card::{FakeCard, PF, pci};
+pub(crate) use self::card::{pf, vf};
+
+/// A node with one PF.
+pub(crate) fn one_pf(pf: Pf) -> NodeReading {
+    FakeCard::of(pf).reading()
+}
 
 fn file(vfs: u32, more: &str) -> NodeFile {
     NodeFile::parse(&format!("pfs:\n  - match: {{pci: {PF}}}\n    vfs: {vfs}\n{more}")).unwrap()
@@ -138,6 +146,8 @@ fn an_unsupported_request_is_refused_before_any_step() {
     let refused = refusal(pf(0), &file(9, ""), ApplyPermissions::default());
     assert_eq!(refused, PfRefusal::TooMany { wanted: 9, most: 8 });
     assert!(refused.is_wrong() && refused.to_string().contains("NUM_OF_VFS=9"), "{refused}");
+    let all = planned(&FakeCard::of(pf(0)), &file(8, ""), Path::new("/none"), ApplyPermissions::default());
+    assert!(all.pfs[0].steps.contains(&PfStep::CreateVfs { count: 8 }), "{all:?}");
     let mlx4 = Pf { total_vfs: 0, driver: Some("mlx4_core".into()), ..pf(0) };
     let refused = refusal(mlx4, &file(4, ""), ApplyPermissions::default());
     assert!(
@@ -158,6 +168,11 @@ fn vfs_that_silkrail_did_not_create_are_not_removed() {
     apply(&card, &file(4, ""), dir.path(), ApplyPermissions::default());
     let (written, _) = apply(&card, &file(0, ""), dir.path(), ApplyPermissions::default());
     assert_eq!(written, ["numvfs 0"]);
+    // After that none is ours: another program created these.
+    assert_eq!(remembered(dir.path())[&pci(PF)].vfs, 0);
+    *card.pf.lock().unwrap() = pf(4);
+    let plan = planned(&card, &file(0, ""), dir.path(), ApplyPermissions::default());
+    assert_eq!(plan.pfs[0].refusal, Some(PfRefusal::NotOurs { have: 4 }));
 }
 
 /// VFs that silkrail only repaired do not count as its own.
@@ -177,7 +192,9 @@ fn a_pf_that_others_manage_is_only_compared() {
     let external = |vfs, more: &str| file(vfs, &format!("    externallyManaged: true\n{more}"));
     let enough = FakeCard::of(pf(4));
     let dir = tempfile::tempdir().unwrap();
-    assert!(planned(&enough, &external(3, ""), dir.path(), RECREATE).is_empty());
+    for met in [external(3, ""), external(4, "    mtu: 1500\n"), external(4, "    mtu: 1400\n")] {
+        assert!(planned(&enough, &met, dir.path(), RECREATE).is_empty());
+    }
     for (wanted, what) in
         [(external(5, ""), "has 4 VFs"), (external(4, "    mtu: 9000\n"), "has the MTU 1500")]
     {
@@ -202,6 +219,11 @@ fn a_pf_that_the_node_depends_on_is_protected() {
     let mtu = file(2, "    mtu: 9000\n");
     let with_vfs = Pf { protections: vec![why.clone()], ..pf(2) };
     assert_eq!(refusal(with_vfs, &mtu, ApplyPermissions::default()), PfRefusal::Protected(vec![why.clone()]));
+    let recreated = Pf { protections: vec![why.clone()], ..pf(2) };
+    assert_eq!(refusal(recreated, &file(4, ""), RECREATE), PfRefusal::Protected(vec![why.clone()]));
+    let both = ApplyPermissions { recreate: true, force: true };
+    let recreated = FakeCard::of(Pf { protections: vec![why.clone()], ..pf(2) });
+    assert!(planned(&recreated, &file(4, ""), dir.path(), both).pfs[0].refusal.is_none());
     // If the number of VFs is correct, the PF is not reset.
     let there = Pf { protections: vec![why.clone()], ..pf(2) };
     assert!(
@@ -225,7 +247,8 @@ fn two_entries_for_one_pf_and_an_entry_for_none_are_errors() {
     let text = format!("pfs:\n  - {{match: {{link: eth9}}, vfs: 1}}\n  - {{match: {{pci: {PF}}}, vfs: 1}}\n");
     let some = plan(&NodeFile::parse(&text).unwrap(), &node, ApplyPermissions::default()).unwrap();
     let expected = "pfs[0].match: {link: eth9} matches no PF; available: ens6f0np0 (0000:af:00.0)";
-    assert_eq!((some.missing, some.pfs[0].steps.is_empty()), (vec![expected.to_owned()], false));
+    assert_eq!((&some.missing[..], some.pfs[0].steps.is_empty()), (&[expected.to_owned()][..], false));
+    assert!(!ProvisionPlan { pfs: Vec::new(), ..some }.is_empty(), "the node is not as described");
     let optional = NodeFile::parse("pfs:\n  - {match: {link: eth9}, vfs: 1, optional: true}\n").unwrap();
     assert!(plan(&optional, &node, ApplyPermissions::default()).unwrap().is_empty());
 }
@@ -241,11 +264,19 @@ fn vfs_without_a_driver_or_a_guid_are_repaired_and_those_in_use_are_not_changed(
     assert!(plan.pfs[0].notes[0].starts_with("VF 3 is in use and is left unchanged"), "{plan:?}");
     let (written, failures) = apply(&card, &file(4, ""), dir.path(), ApplyPermissions::default());
     assert!(failures.is_empty());
-    assert!(
-        written.iter().any(|step| step == "unbind 1") && written.iter().any(|step| step == "bind 0"),
-        "{written:?}"
-    );
-    assert!(written.iter().all(|step| !step.contains("vf 3 ") && !step.ends_with(" 3")), "{written:?}");
+    let address =
+        |vf| format!("vf {vf} the MAC address to {}", stable_mac("08:c0:eb:01:02:03", VfIndex(vf)).unwrap());
+    // Only VF 1 has a driver that must read its address again.
+    let expected = [
+        address(0),
+        "unbind 1".into(),
+        address(1),
+        address(2),
+        "bind 0".into(),
+        "bind 1".into(),
+        "bind 2".into(),
+    ];
+    assert_eq!(written, expected);
     assert!(card.pf.lock().unwrap().vfs[..3].iter().all(|vf| !vf.lacks_guid()));
 }
 
@@ -296,6 +327,10 @@ fn a_pf_that_is_down_is_set_up_and_a_failure_does_not_affect_others() {
     assert_eq!(written, ["up", "autoprobe 0"]);
     assert_eq!(failures[0].step, Some(PfStep::CreateVfs { count: 2 }));
     assert!(!remembered(dir.path())[&pci(PF)].complete);
+    // A PF without VFs stays down.
+    card.pf.lock().unwrap().link.as_mut().unwrap().up = false;
+    let plan = planned(&card, &file(0, ""), Path::new("/none"), ApplyPermissions::default());
+    assert_eq!(plan.pfs[0].steps, []);
 }
 
 #[test]
@@ -325,46 +360,6 @@ fn addresses_come_from_the_card_s_own_address_also_in_a_bond() {
     assert!(plan.pfs[0].steps.contains(&expected), "{plan:?}");
 }
 
-/// Such VFs never get a GUID, so binding them again does not help.
-#[test]
-fn vfs_that_keep_their_addresses_are_not_bound_again_for_a_guid() {
-    let card = FakeCard::of(pf(2));
-    assert!(card.reading().inventory.pfs[0].vfs.iter().all(Vf::lacks_guid));
-    let dir = tempfile::tempdir().unwrap();
-    let plan = planned(&card, &file(2, "    vf: {mac: keep}\n"), dir.path(), ApplyPermissions::default());
-    assert!(plan.is_empty(), "{plan:?}");
-}
-
-/// study case V2: a setting that the driver does not report is made even if a killed run did not.
-#[test]
-fn a_vf_without_a_driver_gets_the_settings_that_its_pf_does_not_show() {
-    let wanted = file(1, "    vf: {trust: true, mac: keep}\n");
-    let trust = PfStep::Configure { vf: VfIndex(0), change: VfSetting::Trust(true) };
-    for hidden in [None, Some(VfSettings::default())] {
-        for (bound, expected) in [(false, true), (true, false)] {
-            let mut pf = pf(1);
-            pf.vfs = vec![Vf { settings: hidden.clone(), ..vf(0, bound) }];
-            let dir = tempfile::tempdir().unwrap();
-            let plan = planned(&FakeCard::of(pf), &wanted, dir.path(), ApplyPermissions::default());
-            assert_eq!(plan.pfs[0].steps.contains(&trust), expected, "{hidden:?}, bound: {bound}");
-        }
-    }
-}
-
-/// `drivers_probe` may bind another driver than the VF's user-space driver.
-#[test]
-fn a_vf_for_user_space_gets_its_address_and_keeps_its_driver() {
-    let mut pf = pf(1);
-    pf.vfs = vec![Vf { driver: Some("vfio-pci".into()), ..vf(0, false) }];
-    let dir = tempfile::tempdir().unwrap();
-    let steps =
-        planned(&FakeCard::of(pf), &file(1, ""), dir.path(), ApplyPermissions::default()).pfs.remove(0).steps;
-    assert!(
-        matches!(steps[..], [PfStep::Configure { vf: VfIndex(0), change: VfSetting::Mac(_) }]),
-        "{steps:?}"
-    );
-}
-
 #[test]
 fn vfs_of_a_pf_that_the_node_depends_on_are_not_removed_without_consent() {
     let (card, dir) = (FakeCard::of(pf(0)), tempfile::tempdir().unwrap());
@@ -383,4 +378,11 @@ fn a_card_that_creates_no_vfs_has_its_former_autoprobe() {
     let (written, failures) = apply(&card, &file(2, ""), dir.path(), ApplyPermissions::default());
     assert_eq!(written, ["autoprobe 0", "autoprobe 1"], "{failures:?}");
     assert_eq!(failures[0].step, Some(PfStep::CreateVfs { count: 2 }));
+    // After a timeout, firmware may still create VFs, which must not be bound without an address.
+    for (hangs, autoprobe, expected) in [(true, true, &["autoprobe 0"][..]), (false, false, &[])] {
+        let pf = Pf { autoprobe: Some(autoprobe), ..pf(0) };
+        let (card, dir) =
+            (FakeCard { makes_none: true, hangs, ..FakeCard::of(pf) }, tempfile::tempdir().unwrap());
+        assert_eq!(apply(&card, &file(2, ""), dir.path(), ApplyPermissions::default()).0, expected);
+    }
 }

@@ -67,4 +67,20 @@ mod tests {
         assert!(!bucket.is_full(now + Duration::from_secs(1029)));
         assert!(bucket.is_full(now + Duration::from_secs(1030)));
     }
+
+    #[test]
+    fn looking_takes_no_token_and_the_most_used_bucket_is_full_last() {
+        let (now, rate) = (Instant::now(), RateLimit { burst: 2, each: Duration::from_secs(10) });
+        let (mut bucket, unused) = (TokenBucket::full(rate, now), TokenBucket::full(rate, now));
+        let looks = |bucket: &TokenBucket| [bucket.has_one(now), bucket.has_one(now), bucket.has_one(now)];
+        assert_eq!(looks(&bucket), [true; 3]);
+        assert!(bucket.take(now) && bucket.take(now));
+        assert_eq!(looks(&bucket), [false; 3]);
+        assert!(!bucket.take(now), "a refusal costs nothing");
+        assert_eq!(bucket.full_at(), now + Duration::from_secs(20));
+        assert!(unused.full_at() < bucket.full_at() && unused.is_full(now));
+        assert!(
+            !bucket.has_one(now + Duration::from_secs(9)) && bucket.has_one(now + Duration::from_secs(10))
+        );
+    }
 }

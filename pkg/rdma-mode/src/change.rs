@@ -245,3 +245,132 @@ impl ModeChange {
         self.namespaces = Some(BlockingNetns { count, shown: namespaces });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_mode_that_another_setting_overrides_is_finished_only_by_a_file() {
+        let after = |mode, file: Option<&str>| {
+            let mut change = ModeChange::new(NetnsMode::Exclusive);
+            let file = file.map(PathBuf::from);
+            change.next_boot(NextBootMode {
+                mode,
+                file,
+                warnings: Vec::new(),
+                by: "the kernel command line",
+            });
+            (change.overruled, change.unfinished)
+        };
+        assert_eq!(after(NetnsMode::Exclusive, None), (None, false));
+        assert_eq!(
+            after(NetnsMode::Shared, Some("/etc/modprobe.d/zz.conf")),
+            (Some("/etc/modprobe.d/zz.conf".into()), false)
+        );
+        assert_eq!(after(NetnsMode::Shared, None), (Some("the kernel command line".into()), true));
+    }
+
+    #[test]
+    fn without_ib_core_a_mode_can_only_be_set_for_when_it_is_loaded() {
+        let root = tempfile::tempdir().unwrap();
+        let (sysfs, kernel) = (Sysfs::at(root.path().join("sys")), KernelModules::of(root.path(), "6.12.0"));
+        let set = |persist| can_be_set(&sysfs, &kernel, persist);
+        assert!(matches!(set(true), Err(Error::NoModule(_))));
+        let modules = root.path().join("lib/modules/6.12.0");
+        fs::create_dir_all(&modules).unwrap();
+        fs::write(modules.join("modules.dep"), "kernel/drivers/infiniband/core/ib_core.ko:\n").unwrap();
+        assert!(matches!(set(false), Err(Error::NotLoaded)));
+        assert!(!set(true).unwrap());
+        fs::create_dir_all(root.path().join("sys/class/infiniband")).unwrap();
+        assert!(set(false).unwrap() && set(true).unwrap());
+        fs::remove_dir_all(modules).unwrap();
+        assert!(set(false).unwrap() && set(true).unwrap(), "a vendor's ib_core that is loaded is enough");
+    }
+
+    #[test]
+    fn a_refused_change_names_the_first_namespaces_and_counts_all() {
+        let mut change = ModeChange::new(NetnsMode::Exclusive);
+        assert!(!change.needs_reboot());
+        let other = |inode| OtherNetNs {
+            id: netns::NetNsId::new(4, inode),
+            mounts: Vec::new(),
+            processes: Vec::new(),
+        };
+        change.refused_by(NetnsMode::Shared, (1..=7).map(other).collect());
+        let namespaces = change.namespaces.as_ref().unwrap();
+        assert_eq!((namespaces.count, namespaces.shown.len(), namespaces.shown[0].id.ino), (7, SHOWN, 1));
+        assert_eq!((change.was, change.outcome), (Some(NetnsMode::Shared), ModeOutcome::RebootRequired));
+        assert!(change.needs_reboot());
+    }
+
+    /// A node whose running kernel lists `ib_core` in this file, and has an initramfs.
+    fn node(list: &str) -> (tempfile::TempDir, KernelModules) {
+        let root = tempfile::tempdir().unwrap();
+        let kernel = KernelModules::running(root.path());
+        let release = kernel.modules().file_name().unwrap().to_str().unwrap().to_owned();
+        for dir in ["proc/self/ns", "proc/1/ns", "boot"] {
+            fs::create_dir_all(root.path().join(dir)).unwrap();
+        }
+        fs::create_dir_all(kernel.modules()).unwrap();
+        let end = if list == "modules.dep" { ":" } else { "" };
+        let line = format!("kernel/drivers/infiniband/core/ib_core.ko{end}\n");
+        fs::write(kernel.modules().join(list), line).unwrap();
+        fs::write(root.path().join(format!("boot/initrd.img-{release}")), "").unwrap();
+        for process in ["self", "1"] {
+            symlink("net:[4026531840]", root.path().join(format!("proc/{process}/ns/net"))).unwrap();
+        }
+        (root, kernel)
+    }
+
+    #[test]
+    fn the_initramfs_is_mentioned_only_if_the_file_was_changed() {
+        let (root, kernel) = node("modules.dep");
+        let persist = |mode| {
+            let mut change = ModeChange::new(mode);
+            change.persist(root.path(), &kernel).unwrap();
+            (change.persisted.unwrap().changed, change.notes.len(), change.unfinished)
+        };
+        assert_eq!(persist(NetnsMode::Exclusive), (true, 1, false));
+        assert_eq!(persist(NetnsMode::Exclusive), (false, 0, false));
+        assert_eq!(persist(NetnsMode::Shared), (true, 1, false));
+    }
+
+    #[test]
+    fn a_preview_is_that_of_the_change_and_writes_nothing() {
+        let (root, _) = node("modules.dep");
+        let of = |root: &Path, mode| preview(root, mode, true).unwrap();
+        let change = of(root.path(), NetnsMode::Exclusive);
+        let persisted = change.persisted.as_ref().unwrap();
+        assert_eq!((change.outcome, change.dry_run, persisted.changed), (ModeOutcome::AtLoad, true, true));
+        assert!(!persisted.file.exists() && !change.needs_reboot());
+        ensure(root.path(), NetnsMode::Exclusive, true).unwrap();
+        assert!(persisted.file.exists() && !of(root.path(), NetnsMode::Exclusive).persisted.unwrap().changed);
+        assert!(matches!(preview(root.path(), NetnsMode::Exclusive, false), Err(Error::NotLoaded)));
+
+        let (built_in, _) = node("modules.builtin");
+        let change = of(built_in.path(), NetnsMode::Exclusive);
+        assert!(change.persisted.is_none() && change.needs_reboot(), "{change:?}");
+        assert!(!of(built_in.path(), NetnsMode::Shared).needs_reboot(), "it is the kernel's default");
+        // A file of modprobe has no effect on it.
+        fs::create_dir_all(built_in.path().join("etc/modprobe.d")).unwrap();
+        let file = built_in.path().join("etc/modprobe.d/ib_core.conf");
+        fs::write(file, "options ib_core netns_mode=0\n").unwrap();
+        assert!(of(built_in.path(), NetnsMode::Exclusive).needs_reboot());
+        assert!(ensure(built_in.path(), NetnsMode::Exclusive, true).unwrap().needs_reboot());
+        assert!(!ensure(built_in.path(), NetnsMode::Shared, true).unwrap().needs_reboot());
+    }
+
+    #[test]
+    fn a_kernel_argument_is_needed_until_the_next_boot_has_the_mode() {
+        for (mode, argument) in
+            [(NetnsMode::Exclusive, "netns_mode=0 "), (NetnsMode::Shared, "netns_mode=1 ")]
+        {
+            let mut change = ModeChange::new(mode);
+            change.needs_kernel_argument();
+            assert!(change.needs_reboot() && change.notes[0].contains(argument), "{change:?}");
+        }
+    }
+}

@@ -49,3 +49,29 @@ impl Error {
         matches!(self, Self::Refused(rdma::ModeError::Busy { .. }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rdma::{Error::*, ModeError, NetnsMode::Exclusive};
+
+    use super::*;
+
+    #[test]
+    fn a_node_without_rdma_differs_from_a_refusal() {
+        let too_old = || TooOld { what: "set the RDMA mode" };
+        for error in [
+            Error::NoModule(String::new()),
+            Error::NotLoaded,
+            NoRdma.into(),
+            too_old().into(),
+            ModeError::Other(NoRdma).into(),
+            ModeError::Other(too_old()).into(),
+        ] {
+            assert!(error.is_unsupported() && !error.is_busy(), "{error}");
+        }
+        let busy = Error::from(ModeError::Busy { mode: Exclusive });
+        let refused = Error::from(ModeError::NotPermitted { mode: Exclusive });
+        assert_eq!([busy.is_busy(), refused.is_busy()], [true, false]);
+        assert!(!busy.is_unsupported() && !refused.is_unsupported());
+    }
+}

@@ -42,15 +42,26 @@ impl CharDevices {
     /// # Errors
     /// [`Error::Sysfs`].
     pub fn predict_after_move(&self, sysfs: &Sysfs) -> Result<Self, Error> {
-        let uverbs = lowest_free(&sysfs.all_uverbs()?.unwrap_or_default(), &self.0, UVERBS);
-        let umads = lowest_free(&sysfs.all_umads()?, &self.0, UMAD);
+        Ok(self.predict_among(&sysfs.all_uverbs()?.unwrap_or_default(), &sysfs.all_umads()?))
+    }
+
+    /// Returns the character devices that the device would have after a move, among these of the node, its own included.
+    #[must_use]
+    pub fn predict_among(&self, uverbs: &[String], umads: &[String]) -> Self {
+        let uverbs = lowest_free(uverbs, &self.0, UVERBS);
+        let umads = lowest_free(umads, &self.0, UMAD);
         // The umad and issm of a port have the same number.
         let issms = self.numbers(UMAD).into_iter().zip(&umads);
         let issms = issms.filter(|(now, _)| self.numbers(ISSM).contains(now)).map(|(_, then)| *then);
         let mut names: Vec<_> = named(ISSM, issms).collect();
         names.extend(named(UVERBS, uverbs).chain(named(UMAD, umads)));
         names.sort();
-        Ok(Self(names))
+        Self(names)
+    }
+
+    /// Returns the number of its uverbs device.
+    pub fn verbs_number(&self) -> Option<u32> {
+        self.numbers(UVERBS).pop_last()
     }
 
     /// Whether the numbers are equal. A kind that one of the two lacks is not compared: its module (`ib_umad`) was loaded or
@@ -79,6 +90,11 @@ impl CharDevices {
     /// Returns the names, sorted.
     pub fn names(&self) -> &[String] {
         &self.0
+    }
+
+    /// Whether the device has a uverbs device, without which no process can use it.
+    pub fn has_uverbs(&self) -> bool {
+        !self.numbers(UVERBS).is_empty()
     }
 
     /// Whether the device has no character devices.
@@ -169,6 +185,31 @@ mod tests {
         fs::create_dir_all(tree.path().join("class/infiniband_mad")).unwrap();
         assert!(!before.has_same_kinds_as(&after, &sysfs).unwrap(), "they are still missing");
         assert!(after.has_same_kinds_as(&before, &sysfs).unwrap());
+        // A device with two ports.
+        let two = devices(&["umad3", "umad4", "uverbs3"]);
+        assert!(!devices(&["umad3", "uverbs3"]).has_same_kinds_as(&two, &sysfs).unwrap());
+        assert!(!two.matches(&devices(&["umad3", "umad5", "uverbs3"])));
+    }
+
+    #[test]
+    fn each_of_several_devices_of_a_function_has_its_own() {
+        let (tree, sysfs) = sysfs(&["uverbs3"]);
+        let function: Function = "0000:af:00.3".parse().unwrap();
+        for (class, name, of) in [
+            ("infiniband_verbs", "uverbs3", "mlx5_3"),
+            ("infiniband_verbs", "uverbs4", "mlx5_3twin"),
+            ("infiniband_mad", "issm3", "mlx5_3"),
+            ("infiniband_mad", "umad3", "mlx5_3"),
+            ("infiniband_mad", "umad4", "mlx5_3twin"),
+        ] {
+            let dir = tree.path().join("bus/pci/devices/0000:af:00.3").join(class).join(name);
+            fs::create_dir_all(&dir).unwrap();
+            fs::write(dir.join("ibdev"), format!("{of}\n")).unwrap();
+        }
+        let of = |device| CharDevices::of(&sysfs, &function, device).unwrap();
+        assert_eq!(of("mlx5_3"), devices(&["issm3", "umad3", "uverbs3"]));
+        assert_eq!(of("mlx5_3twin").names(), ["umad4", "uverbs4"]);
+        assert!(of("mlx5_9").is_empty());
     }
 
     #[test]

@@ -245,8 +245,34 @@ mod tests {
     fn a_reply_without_index_or_name_is_not_a_device() {
         let name = NldevAttribute::DevName("mlx5_0".into());
         assert_eq!(Device::read(vec![name.clone()]), None);
-        let device =
-            Device::read(vec![NldevAttribute::DevIndex(4), name, NldevAttribute::PortIndex(2)]).unwrap();
+        assert_eq!(Device::read(vec![NldevAttribute::DevIndex(4)]), None);
+        let device = Device::read(vec![
+            NldevAttribute::DevIndex(4),
+            name,
+            NldevAttribute::PortIndex(2),
+            NldevAttribute::NodeGuid(5),
+            NldevAttribute::SysImageGuid(6),
+            NldevAttribute::DevDim(0),
+        ]);
+        let device = device.unwrap();
         assert_eq!((device.index, device.name.as_str(), device.ports), (4, "mlx5_0", 2));
+        assert_eq!((device.node_guid, device.sys_image_guid), (Guid(5), Guid(6)));
+        assert_eq!(device.adaptive_moderation, Some(false), "it is known to be off");
+    }
+
+    #[test]
+    fn a_list_is_the_same_if_no_device_has_another_name_or_index() {
+        let device = |index, name: &str| {
+            Device::read(vec![NldevAttribute::DevIndex(index), NldevAttribute::DevName(name.into())]).unwrap()
+        };
+        let list = [device(1, "mlx5_0"), device(2, "mlx5_1")];
+        assert!(is_same_list(&list, &list.clone()));
+        for other in [
+            &list[..1],
+            &[device(1, "mlx5_0"), device(2, "net1")],
+            &[device(1, "mlx5_0"), device(3, "mlx5_1")],
+        ] {
+            assert!(!is_same_list(&list, other) && !is_same_list(other, &list), "{other:?}");
+        }
     }
 }

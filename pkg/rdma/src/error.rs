@@ -117,3 +117,31 @@ impl Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_did_not_return_is_not_one_that_does_not_exist() {
+        let function = || "0000:af:00.3".parse::<Function>().unwrap();
+        for gone in [
+            Error::NoRdma,
+            Error::NoSuchDevice { device: "mlx5_3".into() },
+            Error::NoDeviceOf { function: function(), driver: None },
+            Error::Elsewhere { function: function(), uverbs: "uverbs3".into() },
+            sysfs::Error::NotFound { what: "port 1".into(), path: PathBuf::new() }.into(),
+        ] {
+            assert!(gone.is_not_found() && !gone.is_exists(), "{gone}");
+        }
+        for other in [
+            Error::TooOld { what: "set the RDMA mode" },
+            Error::SeveralDevices { function: function(), devices: Vec::new() },
+            Error::NotReturned { function: function(), within: Duration::ZERO },
+            Error::MovesHeld { path: PathBuf::new(), waited: Duration::ZERO, holder: None },
+            sysfs::Error::Io { path: PathBuf::new(), source: io::ErrorKind::NotFound.into() }.into(),
+        ] {
+            assert!(!other.is_not_found(), "{other}");
+        }
+    }
+}

@@ -185,7 +185,7 @@ mod tests {
         let refused = MoveLock::acquire_with(&[], &sysfs, soon()).unwrap_err().to_string();
         let me = std::process::id().to_string();
         assert!(refused.contains(ROOT_LOCK_FILE) && refused.contains(&me), "{refused}");
-        let (later, began) = (Instant::now() + Duration::from_secs(20), Instant::now());
+        let later = Instant::now() + Duration::from_secs(20);
         thread::scope(|scope| {
             let second = scope.spawn(|| MoveLock::acquire_with(&[], &sysfs, later).map(drop));
             thread::sleep(Duration::from_millis(20));
@@ -193,7 +193,6 @@ mod tests {
             drop(first);
             second.join().unwrap().unwrap();
         });
-        assert!(began.elapsed() < Duration::from_secs(10));
         let _after = MoveLock::acquire_with(&[], &sysfs, soon()).unwrap();
     }
 
@@ -210,7 +209,18 @@ mod tests {
         // The main lock is not held during that wait.
         drop(MoveLock::acquire_with(&[], &sysfs, soon()).unwrap());
         drop(held);
-        drop(MoveLock::acquire_with(&[&theirs], &sysfs, soon()).unwrap());
+        // All three locks are held until the end.
+        let files = [theirs.clone(), tree.path().join(ROOT_LOCK_FILE), tree.path().join(SHARED_LOCK_DIR)];
+        let locked = || files.each_ref().map(|path| File::open(path).unwrap().try_lock().is_err());
+        let lock = MoveLock::acquire_with(&[&theirs], &sysfs, soon()).unwrap();
+        assert_eq!(locked(), [true; 3]);
+        drop(lock);
+        // A process that another test starts has the files until it executes its program.
+        let end = Instant::now() + Duration::from_secs(20);
+        while locked() != [false; 3] {
+            assert!(Instant::now() < end, "{:?}", locked());
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     #[test]
@@ -254,6 +264,13 @@ mod tests {
         assert!(refused.contains(SHARED_LOCK_DIR), "{refused}");
         drop(first);
         drop(MoveLock::acquire_with(&[], &sysfs, soon()).unwrap());
+    }
+
+    #[test]
+    fn the_holder_is_that_of_the_file_among_all_locks() {
+        let list = b"1: POSIX  ADVISORY  WRITE 1 00:17:12345 0 EOF\n2: FLOCK  ADVISORY  WRITE 2 00:17:1 0 EOF\n\
+            3: FLOCK  ADVISORY  WRITE 4711 00:17:12345 0 EOF\n3: -> FLOCK  ADVISORY  WRITE 5 00:17:12345 0 EOF\n";
+        assert_eq!((holder_in(list, 12345), holder_in(list, 7)), (Some(4711), None));
     }
 
     #[test]

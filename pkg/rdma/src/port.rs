@@ -87,12 +87,16 @@ impl Handle {
     /// [`Error::Netlink`].
     #[doc(alias = "RDMA_NLDEV_ATTR_NDEV_INDEX")]
     pub fn ports_on(&self, links: &[u32]) -> Result<Vec<Port>, Error> {
-        let place = |port: &Port| links.iter().position(|link| Some(*link) == port.link);
-        let mut found = self.all_ports()?;
-        found.retain(|port| place(port).is_some());
-        found.sort_by_key(place);
-        Ok(found)
+        Ok(on_links(self.all_ports()?, links))
     }
+}
+
+/// Returns the ports whose links have these indexes, in the order of the indexes.
+fn on_links(mut ports: Vec<Port>, links: &[u32]) -> Vec<Port> {
+    let place = |port: &Port| links.iter().position(|link| Some(*link) == port.link);
+    ports.retain(|port| place(port).is_some());
+    ports.sort_by_key(place);
+    ports
 }
 
 impl Port {
@@ -133,12 +137,39 @@ mod tests {
             NldevAttribute::PortState(PortState::Active),
         ];
         assert_eq!(Port::read(sent.clone()).unwrap().link_layer, LinkLayer::Ethernet);
+        let link = [NldevAttribute::NdevIndex(9), NldevAttribute::NdevName("eth3".into())];
+        let roce =
+            Port::read([&sent[..], &link, &[NldevAttribute::PortPhysState(PhysState::LinkUp)]].concat());
+        let roce = roce.unwrap();
+        assert_eq!(
+            (roce.link, roce.link_name.as_deref(), roce.phys_state),
+            (Some(9), Some("eth3"), PhysState::LinkUp)
+        );
+        assert_eq!((roce.device, &*roce.device_name, roce.port), (3, "mlx5_3", 1));
         sent.push(NldevAttribute::Lid(7));
         let port = Port::read(sent).unwrap();
         assert_eq!(
             (port.link_layer, port.link, port.state),
             (LinkLayer::InfiniBand, None, PortState::Active)
         );
+    }
+
+    #[test]
+    fn the_ports_of_links_have_the_order_of_the_links() {
+        let port = |device, link: Option<u32>| {
+            let ids = [
+                NldevAttribute::DevIndex(device),
+                NldevAttribute::DevName(format!("mlx5_{device}")),
+                NldevAttribute::PortIndex(1),
+            ];
+            Port::read(ids.into_iter().chain(link.map(NldevAttribute::NdevIndex)).collect()).unwrap()
+        };
+        let all =
+            || vec![port(0, Some(2)), port(1, None), port(2, Some(3)), port(3, Some(9)), port(4, Some(3))];
+        let found = |links: &[u32]| on_links(all(), links).iter().map(|port| port.device).collect::<Vec<_>>();
+        // The link itself first, then those below it.
+        assert_eq!(found(&[3, 7, 2]), [2, 4, 0]);
+        assert_eq!([found(&[]), found(&[7])], [const { Vec::<u32>::new() }; 2]);
     }
 
     #[test]

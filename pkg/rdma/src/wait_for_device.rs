@@ -14,9 +14,6 @@ use crate::{Device, Error, Handle};
 const UEVENT: isize = 15;
 const KERNEL: u32 = 1;
 
-/// The driver of functions that are used in user space.
-const USER_SPACE: &str = "vfio-pci";
-
 /// The interval of checks without an event: one may be lost, and the socket may not be available.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -68,14 +65,17 @@ impl Handle {
     /// Sysfs lists a returning device before netlink does; it can be used only when both list it. Sysfs lists its character
     /// device regardless of the device's namespace. It is created only after sysfs and netlink list the device.
     pub fn devices_on_host(&self, sysfs: &Sysfs, function: &Function) -> Result<Option<Vec<Device>>, Error> {
-        let (here, everywhere) = (sysfs.rdma_devices(function)?.len(), sysfs.uverbs(function)?.len());
-        let have_uverbs = here <= everywhere || sysfs.all_uverbs()?.is_none();
-        if here == 0 || here < everywhere || !have_uverbs {
-            return Ok(None);
-        }
+        let Some(count) = complete_devices(sysfs, function)? else { return Ok(None) };
         let devices = self.devices_of(sysfs, function)?;
-        Ok(Some(devices).filter(|devices| devices.len() >= here))
+        Ok(Some(devices).filter(|devices| devices.len() >= count))
     }
+}
+
+/// Returns the number of RDMA devices of `function`, if sysfs lists all of them in its namespace, and their character devices.
+fn complete_devices(sysfs: &Sysfs, function: &Function) -> Result<Option<usize>, Error> {
+    let (here, everywhere) = (sysfs.rdma_devices(function)?.len(), sysfs.uverbs(function)?.len());
+    let have_uverbs = here <= everywhere || sysfs.all_uverbs()?.is_none();
+    Ok(Some(here).filter(|here| *here > 0 && *here >= everywhere && have_uverbs))
 }
 
 /// Whether an RDMA device of a function is missing in the namespace of `sysfs`, or lacks one of its character devices. A
@@ -90,7 +90,7 @@ impl Handle {
 pub fn is_moving(sysfs: &Sysfs, function: &Function) -> Result<bool, Error> {
     let here = sysfs.rdma_devices(function)?;
     if here.is_empty() {
-        return Ok(sysfs.driver(function)?.is_some_and(|driver| driver != USER_SPACE));
+        return Ok(sysfs.driver(function)?.is_some() && sysfs.user_space_nodes(function)?.is_none());
     }
     let char_devices = sysfs.char_devices(function)?;
     let devices_with = |kind: &str| {
@@ -188,6 +188,10 @@ mod tests {
         assert!(!shown.is_between());
         shown.has("mlx5_3twin", "1: CA\n");
         assert!(shown.is_between(), "another device of the function is here without any");
+        shown.has_char_device(VERBS, "uverbs4", "mlx5_3twin\n");
+        assert!(shown.is_between(), "the other one is here without its umad");
+        shown.has_char_device(MAD, "umad4", "mlx5_3twin\n");
+        assert!(!shown.is_between());
     }
 
     #[test]
@@ -202,5 +206,26 @@ mod tests {
         let shown = SysfsPresence::new(&[VERBS]);
         fs::remove_file(shown.device("driver")).unwrap();
         assert!(!shown.is_between(), "without a driver there is no device");
+        std::os::unix::fs::symlink("../../drivers/vfio-pci", shown.device("driver")).unwrap();
+        assert!(!shown.is_between(), "in user space there is none either");
+    }
+
+    #[test]
+    fn a_function_is_complete_when_each_of_its_devices_is_here_with_its_uverbs() {
+        let shown = SysfsPresence::new(&[VERBS]);
+        let complete = || complete_devices(&Sysfs::at(shown.tree.path()), &shown.function).unwrap();
+        assert_eq!(complete(), None, "none is here");
+        shown.has("mlx5_3", "1: CA\n");
+        assert_eq!(complete(), None, "its uverbs is not created yet");
+        shown.has_char_device(VERBS, "uverbs3", "mlx5_3\n");
+        assert_eq!(complete(), Some(1));
+        shown.has_char_device(VERBS, "uverbs4", "mlx5_3twin\n");
+        assert_eq!(complete(), None, "the other one is still in the pod");
+        shown.has("mlx5_3twin", "1: CA\n");
+        assert_eq!(complete(), Some(2));
+        fs::remove_dir_all(shown.device(VERBS)).unwrap();
+        assert_eq!(complete(), None);
+        fs::remove_dir_all(shown.path("class/infiniband_verbs")).unwrap();
+        assert_eq!(complete(), Some(2), "without ib_uverbs there is none");
     }
 }

@@ -196,4 +196,30 @@ mod tests {
             assert_eq!(links.permanent_addresses(7).unwrap(), permanent);
         });
     }
+
+    #[test]
+    fn an_address_that_is_gone_is_removed_and_that_of_a_missing_link_is_an_error() {
+        among_many(|links| {
+            let address = "10.9.0.2/24".parse().unwrap();
+            links.add_address(7, address).unwrap();
+            assert!(links.add_address(7, address).unwrap_err().is_exists());
+            links.remove_address(7, address).unwrap();
+            links.remove_address(7, address).unwrap();
+            assert!(links.addresses(7).unwrap().is_empty());
+            assert!(links.remove_address(99, address).unwrap_err().is_not_found());
+        });
+    }
+
+    #[test]
+    fn a_duplicate_is_not_being_checked_any_more() {
+        let flags = |flags| {
+            let mut message = message(7, "fd00::5/64".parse().unwrap());
+            message.header.flags = flags;
+            let address = read(&message).unwrap();
+            (address.tentative, address.duplicate)
+        };
+        assert_eq!(flags(AddressHeaderFlags::Permanent), (false, false));
+        assert_eq!(flags(AddressHeaderFlags::Tentative), (true, false));
+        assert_eq!(flags(AddressHeaderFlags::Tentative | AddressHeaderFlags::Dadfailed), (true, true));
+    }
 }

@@ -5,7 +5,7 @@ mod message;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use identifiers::{LinkName, MacAddr};
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkExtentMask, LinkMessage, Prop};
 use nix::errno::Errno;
 use rtnetlink::{LinkMessageBuilder, LinkUnspec};
@@ -52,7 +52,7 @@ impl Handle {
     /// # Errors
     /// Not found; or any other of [`Error`].
     pub fn link(&self, name: &LinkName) -> Result<Link, Error> {
-        let link = self.link_called(name)?;
+        let link = self.link_called(name.as_str())?;
         if link.name == name.as_str() {
             return Ok(link);
         }
@@ -63,12 +63,27 @@ impl Handle {
     ///
     /// # Errors
     /// Any of [`Error`] but not found.
-    pub fn find_link_called(&self, name: &LinkName) -> Result<Option<Link>, Error> {
+    pub fn find_link_called(&self, name: &str) -> Result<Option<Link>, Error> {
         optional(self.link_called(name))
     }
 
-    fn link_called(&self, name: &LinkName) -> Result<Link, Error> {
-        self.get_link(&format!("link {name}"), LinkUnspec::new_with_name(name.as_str()).build())
+    /// Returns the link that has that name or altname.
+    ///
+    /// # Errors
+    /// Not found; or any other of [`Error`].
+    pub fn link_called(&self, name: &str) -> Result<Link, Error> {
+        // The kernel looks up the attribute of a name among the altnames, too, but accepts no longer one than a name in it
+        // (`net/core/rtnetlink.c: rtnl_dev_get`).
+        const IFLA_ALT_IFNAME: u16 = 53;
+        let message = if name.len() > LinkName::MAX {
+            let attribute = DefaultNla::new(IFLA_ALT_IFNAME, [name.as_bytes(), b"\0"].concat());
+            LinkMessageBuilder::<LinkUnspec>::default()
+                .append_extra_attribute(LinkAttribute::Other(attribute))
+                .build()
+        } else {
+            LinkUnspec::new_with_name(name).build()
+        };
+        self.get_link(&format!("link {name}"), message)
     }
 
     /// Returns the link of that name, if there is one.
@@ -278,7 +293,10 @@ fn without_statistics(mut message: LinkMessage) -> LinkMessage {
 
 #[cfg(test)]
 mod tests {
-    use std::{process, thread};
+    use std::{
+        process, thread,
+        time::{Duration, Instant},
+    };
 
     use nix::{
         sched::{CloneFlags, unshare},
@@ -344,6 +362,46 @@ mod tests {
             let added = (0..1000).take_while(|n| links.add_altname(1, &format!("{n:0>127}")).is_ok()).count();
             assert!((400..1000).contains(&added), "the kernel accepted {added}");
             assert_eq!(links.links().unwrap()[0].altnames.len(), added);
+        });
+    }
+
+    #[test]
+    fn a_link_is_called_by_its_altnames_which_are_all_removed() {
+        in_a_pod(|| {
+            let (links, named) = (Handle::open().unwrap(), |name: &str| name.parse::<LinkName>().unwrap());
+            for altname in ["one", &"two".repeat(42)] {
+                links.add_altname(1, altname).unwrap();
+                assert_eq!(links.find_link_called(altname).unwrap().unwrap().index, 1);
+            }
+            assert!(links.find_link(&named("one")).unwrap().is_none(), "it is not its name");
+            links.remove_altnames(1).unwrap();
+            assert!(links.link_by_index(1).unwrap().altnames.is_empty());
+            links.remove_altnames(1).unwrap();
+            assert!(links.find_link_called("one").unwrap().is_none());
+            assert!(links.link_by_index(99).unwrap_err().is_not_found());
+        });
+    }
+
+    #[test]
+    fn a_wait_ends_with_the_event_that_it_is_for_or_with_the_earlier_limit() {
+        in_a_pod(|| {
+            let (links, long, short) =
+                (Handle::open().unwrap(), Duration::from_secs(20), Duration::from_millis(10));
+            let (of_links, of_addresses) = (crate::events(false).unwrap(), crate::events(true).unwrap());
+            let later = || Instant::now() + long;
+            links.set_up(1, true).unwrap();
+            for events in [&of_links, &of_addresses] {
+                assert!(events.wait(later(), long).unwrap());
+                assert!(!events.wait(later(), short).unwrap(), "all events were received");
+            }
+            links.add_address(1, "10.9.0.2/24".parse().unwrap()).unwrap();
+            assert!(of_addresses.wait(later(), long).unwrap());
+            links.add_address(1, "fd00::2/64".parse().unwrap()).unwrap();
+            assert!(of_addresses.wait(later(), long).unwrap());
+            assert!(!of_links.wait(later(), short).unwrap());
+            let began = Instant::now();
+            assert!(!of_links.wait(began + short, long).unwrap());
+            assert!(began.elapsed() < long / 2);
         });
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use identifiers::MacAddr;
 use netlink_packet_core::{DefaultNla, NLA_TYPE_MASK, Nla, NlasIterator};
-use netlink_packet_route::link::{LinkAttribute, LinkFlags};
+use netlink_packet_route::link::{InfoData, InfoIpoib, InfoKind, LinkAttribute, LinkFlags, LinkInfo};
 use serde::{Deserialize, Serialize};
 
 use crate::kernel_text::text;
@@ -52,8 +52,20 @@ pub struct LinkSettings {
     pub(crate) broadcast: Option<MacAddr>,
     /// The attributes of [`NUMBERS`] that the kernel supports.
     pub(crate) numbers: BTreeMap<String, u32>,
+    /// Those of an IP over InfiniBand link; absent for another one, and in journals of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ipoib: Option<IpoibMulticast>,
     /// The mode of the attached XDP program, an `XDP_ATTACHED_` number; 0 means none.
     pub(crate) xdp: u8,
+}
+
+/// The settings of an IP over InfiniBand link that can be changed while it exists (`ipoib_changelink`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct IpoibMulticast {
+    /// `IFLA_IPOIB_MODE`: 0 datagram, 1 connected.
+    pub(crate) mode: u16,
+    /// `IFLA_IPOIB_UMCAST`: whether programs may join multicast groups.
+    pub(crate) umcast: u16,
 }
 
 impl LinkSettings {
@@ -86,6 +98,22 @@ impl LinkSettings {
                 self.numbers.extend(name.zip(number(&value)).map(|(name, number)| (name.to_owned(), number)));
             }
         }
+    }
+
+    /// Reads those of an IP over InfiniBand link.
+    pub(crate) fn read_info(&mut self, infos: &[LinkInfo]) {
+        let (mut mode, mut umcast) = (None, None);
+        for info in infos {
+            let LinkInfo::Data(InfoData::Ipoib(settings)) = info else { continue };
+            for setting in settings {
+                match setting {
+                    InfoIpoib::Mode(is) => mode = Some((*is).into()),
+                    InfoIpoib::UmCast(is) => umcast = Some(*is),
+                    _ => {}
+                }
+            }
+        }
+        self.ipoib = mode.zip(umcast).map(|(mode, umcast)| IpoibMulticast { mode, umcast });
     }
 
     /// Returns the modes (`XDP_FLAGS_`) in which a program must be removed, one by one.
@@ -123,6 +151,13 @@ impl LinkSettings {
                 })
             }));
         }
+        if let (Some(now), Some(former)) = (self.ipoib, former.ipoib)
+            && now != former
+        {
+            let data = vec![InfoIpoib::Mode(former.mode.into()), InfoIpoib::UmCast(former.umcast)];
+            let info = vec![LinkInfo::Kind(InfoKind::Ipoib), LinkInfo::Data(InfoData::Ipoib(data))];
+            changes.push(LinkAttribute::LinkInfo(info));
+        }
         changes
     }
 }
@@ -142,5 +177,52 @@ fn number(value: &[u8]) -> Option<u32> {
     match value {
         [byte] => Some(u32::from(*byte)),
         _ => Some(u32::from_ne_bytes(*value.first_chunk()?)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_xdp_program_is_removed_in_its_own_mode_unless_it_was_there_before() {
+        let programs = |now, former| {
+            let with = |xdp| LinkSettings { xdp, ..LinkSettings::default() };
+            with(now).programs_besides(&with(former))
+        };
+        for (now, modes) in [(0, &[][..]), (1, &[4]), (2, &[2]), (3, &[8]), (4, &[2, 4, 8])] {
+            assert_eq!(programs(now, u8::from(now == 0)), modes, "attached in mode {now}");
+            assert_eq!(programs(now, now), [0; 0], "it was there before");
+        }
+    }
+
+    #[test]
+    fn an_ipoib_link_gets_its_former_mode_and_multicast_setting() {
+        let info = |mode: u16, umcast| {
+            let data = vec![InfoIpoib::Pkey(0xffff), InfoIpoib::Mode(mode.into()), InfoIpoib::UmCast(umcast)];
+            let mut settings = LinkSettings::default();
+            settings.read_info(&[LinkInfo::Kind(InfoKind::Ipoib), LinkInfo::Data(InfoData::Ipoib(data))]);
+            settings
+        };
+        let data = vec![InfoIpoib::Mode(0.into()), InfoIpoib::UmCast(0)];
+        let former = vec![LinkInfo::Kind(InfoKind::Ipoib), LinkInfo::Data(InfoData::Ipoib(data))];
+        for now in [info(1, 0), info(0, 1)] {
+            assert_eq!(now.changes(&info(0, 0)), [LinkAttribute::LinkInfo(former.clone())]);
+            assert!(now.changes(&now).is_empty());
+            assert!(now.changes(&LinkSettings::default()).is_empty(), "a journal of an earlier release");
+        }
+    }
+
+    #[test]
+    fn what_one_of_the_two_kernels_did_not_report_is_not_changed() {
+        let with = |numbers: &[(&str, u32)]| LinkSettings {
+            numbers: numbers.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect(),
+            ..LinkSettings::default()
+        };
+        let broadcast = LinkSettings { broadcast: Some(MacAddr::ZERO), ..LinkSettings::default() };
+        assert!(broadcast.changes(&LinkSettings::default()).is_empty());
+        assert!(with(&[("group", 7)]).changes(&with(&[("groMaxSize", 9)])).is_empty());
+        assert_eq!(with(&[("group", 7)]).changes(&with(&[("group", 0), ("groMaxSize", 9)])).len(), 1);
+        assert!(with(&[("group", 7)]).changes(&with(&[("group", 7)])).is_empty());
     }
 }

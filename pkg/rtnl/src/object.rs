@@ -85,10 +85,11 @@ mod tests {
         ] {
             let mac = VfSetting::Mac("c2:11:22:33:44:55".parse().unwrap());
             let infos = vec![mac.attribute(VfIndex(3)), change.attribute(VfIndex(3))];
-            let vfs = LinkAttribute::VfInfoList(vec![LinkVfInfo(infos)]);
+            let other = vec![mac.attribute(VfIndex(4))];
+            let vfs = LinkAttribute::VfInfoList(vec![LinkVfInfo(infos), LinkVfInfo(other)]);
             let message = LinkUnspec::new_with_index(2).append_extra_attribute(vfs).build();
             let RtnlObject::Link(_, vfs) = echoed(Message::Link(NEWLINK, message)) else { panic!("no link") };
-            let [(VfIndex(3), settings)] = vfs.as_slice() else { panic!("{vfs:?}") };
+            let [(VfIndex(3), settings), (VfIndex(4), _)] = vfs.as_slice() else { panic!("{vfs:?}") };
             assert!(change.is_in_place(settings), "{change:?} is read as {settings:?}");
         }
     }

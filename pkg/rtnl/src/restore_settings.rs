@@ -109,4 +109,17 @@ mod tests {
         links.restore_settings(index, &settings(&links), &unknown).unwrap();
         assert_eq!(node.link("v0").unwrap()["ifalias"], "evil");
     }
+
+    #[test]
+    fn a_setting_that_the_driver_refuses_does_not_affect_the_others() {
+        let node = TestNode::new();
+        node.run_ip("link add v0 type veth peer name v1");
+        let links = Handle::open().unwrap();
+        let (index, before) = (links.link(&"v0".parse().unwrap()).unwrap().index, settings(&links));
+        node.run_ip("link set v0 promisc on group 9 txqueuelen 3 gso_max_size 3000");
+        // The alias is set first, and the kernel refuses one of this length.
+        let former = LinkSettings { alias: "a".repeat(300), ..before.clone() };
+        links.restore_settings(index, &settings(&links), &former).unwrap_err();
+        assert_eq!(settings(&links), before);
+    }
 }

@@ -311,4 +311,81 @@ mod tests {
         route.header.table = 100;
         assert!(default_links(&route).is_empty(), "pods' routes are in tables of their own");
     }
+
+    fn ipv4(attributes: Vec<RouteAttribute>) -> RouteMessage {
+        let mut message = RouteMessage::default();
+        message.header.address_family = AddressFamily::Inet;
+        (message.header.kind, message.header.table) = (RouteType::Unicast, RouteHeader::RT_TABLE_MAIN);
+        message.attributes = attributes;
+        message
+    }
+
+    #[test]
+    fn a_route_that_only_some_packets_match_is_no_destination() {
+        let mut message = ipv4(vec![
+            RouteAttribute::Destination(RouteAddress::Inet([10, 8, 0, 0].into())),
+            RouteAttribute::Table(1000),
+            RouteAttribute::Priority(7),
+            RouteAttribute::Oif(3),
+        ]);
+        message.header.destination_prefix_length = 16;
+        let key = RouteKey { dst: "10.8.0.0/16".parse().unwrap(), table: 1000, metric: 7, links: vec![3] };
+        assert_eq!(destination(&message), Some(key));
+        message.header.tos = 8;
+        assert_eq!(destination(&message), None);
+        (message.header.tos, message.header.source_prefix_length) = (0, 32);
+        assert_eq!(destination(&message), None);
+    }
+
+    #[test]
+    fn an_unreachable_route_is_a_destination_without_a_link_and_no_default_route() {
+        let mut message = ipv4(Vec::new());
+        message.header.kind = RouteType::Unreachable;
+        let key =
+            RouteKey { dst: "0.0.0.0/0".parse().unwrap(), table: MAIN_TABLE, metric: 0, links: Vec::new() };
+        assert_eq!(destination(&message), Some(key));
+        assert!(read(&message).is_none() && default_links(&message).is_empty());
+    }
+
+    #[test]
+    fn a_route_with_several_next_hops_is_over_the_link_of_the_first() {
+        let hop = |index| {
+            let mut hop = RouteNextHop::default();
+            hop.interface_index = index;
+            hop
+        };
+        assert_eq!(read(&ipv4(vec![RouteAttribute::MultiPath(vec![hop(3), hop(4)])])).unwrap().link, 3);
+    }
+
+    #[test]
+    fn zero_means_the_default_table_and_metric() {
+        let key = |dst: &str, table, priority| {
+            let (dst, scope) = (dst.parse().unwrap(), None);
+            let route =
+                Route { dst, gateway: None, link: 7, priority, table, scope, mtu: None, advmss: None };
+            let key = RouteKey::of(&route);
+            (key.table, key.metric)
+        };
+        assert_eq!(key("10.8.0.0/16", None, None), (254, 0));
+        assert_eq!(key("10.8.0.0/16", Some(0), Some(0)), (254, 0));
+        assert_eq!(key("fd00::/64", None, None), (254, 1024));
+        assert_eq!(key("fd00::/64", Some(0), Some(0)), (254, 1024));
+        assert_eq!(key("fd00::/64", Some(100), Some(1)), (100, 1));
+    }
+
+    #[test]
+    fn the_scope_is_that_of_the_link_only_for_ipv4_without_a_gateway() {
+        let scope_of = |dst: &str, gateway: Option<&str>, number: Option<u8>| {
+            let (dst, gateway) = (dst.parse().unwrap(), gateway.map(|gateway| gateway.parse().unwrap()));
+            let scope = number.map(RouteScopeId);
+            let route =
+                Route { dst, gateway, link: 7, priority: None, table: None, scope, mtu: None, advmss: None };
+            u8::from(super::scope(&route))
+        };
+        assert_eq!(scope_of("10.8.0.0/16", None, None), 253);
+        assert_eq!(scope_of("10.8.0.0/16", Some("10.7.0.1"), None), 0);
+        assert_eq!(scope_of("fd00::/64", None, None), 0);
+        assert_eq!(scope_of("10.8.0.0/16", None, Some(0)), 0);
+        assert_eq!(scope_of("10.8.0.0/16", Some("10.7.0.1"), Some(254)), 254);
+    }
 }

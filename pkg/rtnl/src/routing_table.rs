@@ -271,21 +271,44 @@ mod tests {
     }
 
     #[test]
+    fn a_route_has_its_metric_and_its_source_and_a_gateway_of_another_family() {
+        let mut message = RouteMessage::default();
+        message.header.address_family = AddressFamily::Inet;
+        (message.header.kind, message.header.protocol) = (RouteType::Unicast, RouteProtocol::Static);
+        (message.header.scope, message.header.table) = (RouteScope::Universe, 100);
+        message.attributes = vec![
+            RouteAttribute::Via(RouteVia::Inet6("fe80::1".parse().unwrap())),
+            RouteAttribute::Oif(3),
+            RouteAttribute::PrefSource(RouteAddress::Inet([10, 1, 0, 7].into())),
+            RouteAttribute::Priority(50),
+        ];
+        let listed = serde_json::to_value(route(&message).unwrap()).unwrap();
+        let expected = serde_json::json!({
+            "to": "0.0.0.0/0", "table": 100, "type": "unicast", "protocol": "static", "scope": "universe",
+            "gateways": ["fe80::1"], "links": [3], "preferredSource": "10.1.0.7", "metric": 50,
+        });
+        assert_eq!(listed, expected);
+    }
+
+    #[test]
     fn a_rule_has_its_conditions() {
         let mut message = RuleMessage::default();
         (message.header.family, message.header.src_len) = (AddressFamily::Inet, 32);
+        message.header.dst_len = 12;
         message.header.action = RuleAction::ToTable;
         message.attributes = vec![
             RuleAttribute::Source([10, 1, 0, 7].into()),
             RuleAttribute::Priority(1000),
             RuleAttribute::Table(500),
+            RuleAttribute::Destination([10, 96, 0, 0].into()),
             RuleAttribute::Iifname("eth1".into()),
+            RuleAttribute::Oifname("eth2".into()),
             RuleAttribute::FwMark(4),
         ];
         let listed = serde_json::to_value(rule(&message).unwrap()).unwrap();
         let expected = serde_json::json!({
             "priority": 1000, "family": "ipv4", "action": "totable", "table": 500, "from": "10.1.0.7/32",
-            "incomingLink": "eth1", "mark": 4,
+            "to": "10.96.0.0/12", "incomingLink": "eth1", "outgoingLink": "eth2", "mark": 4,
         });
         assert_eq!(listed, expected);
     }

@@ -104,3 +104,37 @@ fn read(message: &RuleMessage) -> Option<SourceRule> {
     let to = to.map(|to| IpNetwork::new(to, message.header.dst_len)).transpose().ok()?;
     (message.header.action == RuleAction::ToTable).then_some(SourceRule { source, to, table, priority })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_read_as_they_are_written() {
+        for (source, to) in [
+            ("10.7.0.5/32", None),
+            ("10.7.0.5/32", Some("10.96.0.0/12")),
+            ("fd00::5/128", Some("fd00:96::/108")),
+        ] {
+            let (source, to) = (source.parse().unwrap(), to.map(|to| to.parse().unwrap()));
+            let rule = SourceRule { source, to, table: 1001, priority: 999 };
+            assert_eq!(read(&message(&rule)), Some(rule));
+        }
+    }
+
+    #[test]
+    fn a_rule_without_a_source_or_a_table_is_left_out() {
+        let rule =
+            SourceRule { source: "10.7.0.5/32".parse().unwrap(), to: None, table: 1001, priority: 999 };
+        let mut blackhole = message(&rule);
+        blackhole.header.action = RuleAction::Blackhole;
+        assert_eq!(read(&blackhole), None);
+        let mut from_all = message(&rule);
+        from_all.attributes.remove(0);
+        assert_eq!(read(&from_all), None);
+        let mut low_table = message(&rule);
+        low_table.attributes.retain(|attribute| !matches!(attribute, RuleAttribute::Table(_)));
+        low_table.header.table = 100;
+        assert_eq!(read(&low_table), Some(SourceRule { table: 100, ..rule }));
+    }
+}

@@ -272,3 +272,54 @@ fn tag(id: u32, qos: u32, proto: VlanProto) -> Option<VfVlanTag> {
     let id = i64::from(id).try_into().ok()?;
     Some(VfVlanTag { id, qos: i64::from(qos).try_into().ok()?, proto })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_is_in_place_only_if_all_of_it_is() {
+        let tag = |id: i64, qos: i64| VfVlanTag {
+            id: id.try_into().unwrap(),
+            qos: qos.try_into().unwrap(),
+            proto: VlanProto::Dot1Q,
+        };
+        let now = VfSettings {
+            mac: Some("c2:11:22:33:44:55".parse().unwrap()),
+            vlan: Some(tag(5, 1)),
+            spoofchk: Some(true),
+            trust: Some(false),
+            min_tx_rate: Some(10),
+            max_tx_rate: Some(20),
+            link_state: Some(2),
+            node_guid: Some(3),
+            port_guid: Some(4),
+        };
+        let untagged = VfSettings { vlan: Some(tag(0, 0)), ..VfSettings::default() };
+        for (change, settings, expected) in [
+            (VfSetting::Vlan(tag(5, 1)), &now, true),
+            (VfSetting::Vlan(tag(5, 0)), &now, false),
+            (VfSetting::Vlan(tag(0, 0)), &now, false),
+            (VfSetting::Vlan(tag(0, 0)), &untagged, true),
+            (VfSetting::Vlan(VfVlanTag { proto: VlanProto::Dot1Ad, ..tag(0, 0) }), &untagged, true),
+            (VfSetting::Vlan(tag(0, 0)), &VfSettings::default(), true),
+            (VfSetting::Vlan(tag(5, 1)), &VfSettings::default(), false),
+            (VfSetting::Mac(MacAddr::ZERO), &now, false),
+            (VfSetting::Mac(MacAddr::ZERO), &VfSettings::default(), false),
+            (VfSetting::Rate(10, 20), &now, true),
+            (VfSetting::Rate(0, 20), &now, false),
+            (VfSetting::Rate(10, 0), &now, false),
+            (VfSetting::Rate(0, 0), &VfSettings::default(), false),
+            (VfSetting::SpoofCheck(false), &now, false),
+            (VfSetting::Trust(true), &now, false),
+            (VfSetting::LinkState(0), &now, false),
+            (VfSetting::LinkState(2), &now, true),
+            (VfSetting::NodeGuid(3), &now, true),
+            (VfSetting::NodeGuid(4), &now, false),
+            (VfSetting::PortGuid(4), &now, true),
+            (VfSetting::PortGuid(3), &now, false),
+        ] {
+            assert_eq!(change.is_in_place(settings), expected, "{change:?} in {settings:?}");
+        }
+    }
+}

@@ -40,3 +40,25 @@ impl GpuSelector {
         holds(&self.pci, pci) && holds(&self.vendor, vendor) && holds(&self.device, device)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gpu_matches_all_keys_that_are_set() {
+        let pattern = |text: &str| Some(NamePattern::try_from(text.to_owned()).unwrap());
+        let all =
+            GpuSelector { pci: pattern("0000:[0-4]*"), vendor: pattern("10de"), device: pattern("23*") };
+        for (gpu, is_one) in [
+            (["0000:1b:00.0", "0x10de", "0x2330"], true),
+            (["0000:9b:00.0", "0x10de", "0x2330"], false),
+            (["0000:1b:00.0", "0x1002", "0x2330"], false),
+            (["0000:1b:00.0", "0x10de", "0x20b0"], false),
+        ] {
+            let [pci, vendor, device] = gpu;
+            assert_eq!(all.matches(pci, vendor, device), is_one, "{gpu:?}");
+            assert!(GpuSelector::default().matches(pci, vendor, device));
+        }
+    }
+}

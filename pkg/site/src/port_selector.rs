@@ -83,3 +83,55 @@ impl std::fmt::Display for PortSelector {
         write!(f, "{{{}}}", said.join(", "))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pattern(text: &str) -> Option<NamePattern> {
+        Some(text.to_owned().try_into().unwrap())
+    }
+
+    #[test]
+    fn a_port_matches_all_keys_that_are_set() {
+        let port = PortIdentity {
+            pci: Some("0000:af:00.0"),
+            link: Some("ens6f0np0"),
+            rdma: Some("mlx5_0"),
+            port: Some(1),
+            vendor: Some("0x15b3"),
+            device: Some("0x1021"),
+            driver: Some("mlx5_core"),
+        };
+        let all = PortSelector {
+            pci: pattern("0000:AF:*"),
+            link: pattern("ens*np0"),
+            rdma: pattern("mlx5_[0-7]"),
+            port: Some(1),
+            vendor: pattern("15B3"),
+            device: pattern("0x1021"),
+            driver: pattern("mlx5*"),
+        };
+        assert!(all.matches(&port) && all.matches_function(&port));
+        let unknown = PortIdentity::default();
+        for (other, is_of_function) in [
+            (PortIdentity { pci: Some("0000:b0:00.0"), ..port }, false),
+            (PortIdentity { pci: unknown.pci, ..port }, false),
+            (PortIdentity { link: Some("ens6f1np1"), ..port }, true),
+            (PortIdentity { link: unknown.link, ..port }, true),
+            (PortIdentity { rdma: Some("mlx5_8"), ..port }, true),
+            (PortIdentity { port: Some(2), ..port }, true),
+            (PortIdentity { port: unknown.port, ..port }, true),
+            (PortIdentity { vendor: Some("0x14e4"), ..port }, false),
+            (PortIdentity { device: Some("0x1019"), ..port }, false),
+            (PortIdentity { driver: Some("ice"), ..port }, false),
+        ] {
+            assert_eq!(
+                (all.matches(&other), all.matches_function(&other)),
+                (false, is_of_function),
+                "{other:?}"
+            );
+        }
+        assert!(PortSelector::default().matches(&unknown));
+    }
+}

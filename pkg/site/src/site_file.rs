@@ -210,6 +210,43 @@ roles:
     }
 
     #[test]
+    fn any_entry_accepts_findings_on_its_nodes() {
+        let text = "
+ignore:
+  - {finding: link-down, nodes: ['cpu-*'], reason: a}
+  - {finding: link-down, object: eth9, reason: b}
+  - {finding: mtu-differs, nodes: [gpu-01, 'GPU-02.example.*'], reason: c}
+";
+        let file = SiteFile::parse(text).unwrap();
+        let reason =
+            |finding, object, node| file.ignores(finding, object, node, 0).map(|entry| entry.reason.as_str());
+        assert_eq!(reason("link-down", "eth1", "cpu-7"), Some("a"));
+        assert_eq!(reason("link-down", "eth1", "gpu-01"), None);
+        assert_eq!(reason("link-down", "eth9", "gpu-01"), Some("b"));
+        for (node, expected) in
+            [("gpu-01", Some("c")), ("gpu-02.example.org", Some("c")), ("gpu-02", None), ("gpu-03", None)]
+        {
+            assert_eq!(reason("mtu-differs", "eth1", node), expected, "{node}");
+        }
+    }
+
+    #[test]
+    fn gpus_are_expected_on_the_nodes_that_are_named() {
+        let text = "gpus: [{nodes: ['gpu-*'], number: 8}, {pcieWidth: 16}]";
+        let file = SiteFile::parse(text).unwrap();
+        let numbers = |node| file.gpus_of(node).map(|role| role.number).collect::<Vec<_>>();
+        assert_eq!((numbers("gpu-01"), numbers("cpu-01")), (vec![Some(8), None], vec![None]));
+    }
+
+    #[test]
+    fn the_lowest_and_the_highest_values_are_valid() {
+        for more in ["mtu: 68", "mtu: 65535", "rate: 1"] {
+            SiteFile::parse(&format!("roles: [{{name: rail, match: {{link: eth0}}, {more}}}]")).unwrap();
+        }
+        SiteFile::parse("ignore: [{finding: a, reason: b, until: 2026-12-31}]").unwrap();
+    }
+
+    #[test]
     fn wrong_texts_are_refused_with_the_path_of_the_key() {
         let role = "roles: [{name: rail, match: {link: eth0}";
         for (text, expected) in [
@@ -217,6 +254,15 @@ roles:
             (format!("{role}, rate: fast}}]"), "roles[0].rate: expected a number, found \"fast\""),
             (format!("{role}, rate: 0}}]"), "roles[0].rate: expected a rate in Gb/s"),
             (format!("{role}, mtu: 20}}]"), "roles[0].mtu: must be between 68 and 65535"),
+            (format!("{role}, mtu: 67}}]"), "roles[0].mtu: must be between"),
+            (format!("{role}, mtu: 65536}}]"), "roles[0].mtu: must be between"),
+            ("roles: [{name: '', match: {port: 1}}]".into(), "roles[0].name: is empty"),
+            ("roles: [{name: a, match: {link: ''}}]".into(), "roles[0].match.link: is empty"),
+            ("ignore: [[a, b]]".into(), "ignore[0]: expected a mapping"),
+            (
+                "roles: []\n---\nroles: []\n".into(),
+                "expected one YAML document with the keys roles, gpus and ignore, found 2",
+            ),
             (format!("{role}, linkLayer: roce}}]"), "roles[0].linkLayer: unknown value `roce`, expected"),
             (format!("{role}, firmware: []}}]"), "roles[0].firmware: is empty"),
             (format!("{role}, dcb: {{pfc: [9]}}}}]"), "roles[0].dcb.pfc: expected priorities from 0 to 7"),

@@ -112,9 +112,11 @@ fn without_spiderpool_a_network_needs_no_program_of_it() {
         "{:?}",
         network.remarks
     );
-    let custom = document("{cniType: custom, customCNI: '{\"type\": \"coordinator\"}'}");
-    assert_eq!(rendered(&custom, Target::Silkrail).remarks.len(), 1);
-    assert_eq!(rendered(&custom, Target::Spiderpool).remarks, [""; 0]);
+    for (plugin, remarks) in [("coordinator", 1), ("spiderpool", 1), ("bridge", 0)] {
+        let custom = document(&format!("{{cniType: custom, customCNI: '{{\"type\": \"{plugin}\"}}'}}"));
+        assert_eq!(rendered(&custom, Target::Silkrail).remarks.len(), remarks, "{plugin}");
+        assert_eq!(rendered(&custom, Target::Spiderpool).remarks, [""; 0]);
+    }
 }
 
 #[test]
@@ -137,6 +139,14 @@ fn every_type_has_its_plugins_in_the_order_in_which_they_are_called() {
                     "bond": {"name": "bond0", "mode": 1, "options": "miimon=100"},
                 },
                 {"type": "ipvlan", "master": "bond0.7", "ipam": ipam},
+                coordinator(),
+            ]),
+        ),
+        (
+            "{cniType: macvlan, macvlan: {master: [p0], vlanID: 7, bond: {name: bond0, mode: 1}}}",
+            json!([
+                {"type": "ifacer", "interfaces": ["p0"], "vlanID": 7},
+                {"type": "macvlan", "master": "p0.7", "mode": "bridge", "ipam": ipam},
                 coordinator(),
             ]),
         ),
@@ -227,20 +237,6 @@ spec: {cniType: ipoib, ipoib: {master: ib0}}
     let expected =
         ["cni.spidernet.io/cniconfig-name", "multus.spidernet.io/cni-version", "multus.spidernet.io/cr-name"];
     assert_eq!(kept, expected);
-}
-
-#[test]
-fn the_settings_of_the_coordinator_are_passed_on() {
-    let spec = "{cniType: ipoib, ipoib: {master: ib0}, coordinator: {mode: underlay, podMACPrefix: '0a:1b', \
-                hijackCIDR: [10.0.0.0/8], podDefaultRouteNIC: net1, podCIDRType: auto, txQueueLen: 500}}";
-    let expected = json!({
-        "type": "coordinator", "mode": "underlay", "tunePodRoutes": true, "txQueueLen": 500, "podMACPrefix": "0a:1b",
-        "hijackCIDR": ["10.0.0.0/8"], "podDefaultRouteNic": "net1",
-    });
-    assert_eq!(plugins(spec)[1], expected);
-    let remarks = rendered(&document(spec), Target::Silkrail).remarks;
-    let expected = "without the coordinator hijackCIDR has no effect: [\"10.0.0.0/8\"]";
-    assert!(remarks.iter().any(|remark| remark == expected), "{remarks:?}");
 }
 
 /// An object as the API server returns it: the webhook has filled what was not set.
@@ -385,25 +381,4 @@ fn every_type_is_found_by_its_name() {
     for kind in CniType::ALL {
         assert_eq!(kind.name().parse(), Ok(kind));
     }
-}
-
-#[test]
-fn conflicts_are_detected_by_the_plugin_where_there_is_no_coordinator() {
-    let spec = "{cniType: macvlan, macvlan: {master: [eth1]}, coordinator: {detectIPConflict: true}}";
-    let of = |target| configuration(&document(spec), target)["plugins"].clone();
-    assert_eq!(of(Target::Spiderpool)[1]["detectIPConflict"], true);
-    for target in [Target::Silkrail, Target::SilkrailCluster] {
-        assert_eq!(of(target)[0]["detectIPConflict"], true);
-        assert!(
-            rendered(&document(spec), target)
-                .remarks
-                .iter()
-                .all(|remark| !remark.contains("detectIPConflict"))
-        );
-    }
-    assert_eq!(of(Target::SilkrailCluster)[0]["ipam"], json!({"type": "silkrail-ipam", "store": "cluster"}));
-    let spec = "{cniType: ipvlan, ipvlan: {master: [eth1]}, coordinator: {detectIPConflict: true}}";
-    assert!(configuration(&document(spec), Target::Silkrail)["plugins"][0]["detectIPConflict"].is_null());
-    let remarks = rendered(&document(spec), Target::Silkrail).remarks;
-    assert!(remarks.iter().any(|remark| remark.contains("detectIPConflict has no effect")), "{remarks:?}");
 }

@@ -12,13 +12,13 @@ use std::{
 };
 
 use identifiers::Attachment;
-use journal::boot_id;
-use netns::{LiveNetns, NetNs, NetNsId};
+use journal::{RecordedPod, boot_id};
+use netns::{LiveNetns, NetNs, NetNsId, NetnsLiveness, NotOnNode};
 use serde::{Deserialize, Serialize};
 use sysfs::Function;
 use tracing::{info, warn};
 
-use crate::{Error, LockDeadline, StateDir, journals::paths};
+use crate::{Error, LockDeadline, StateDir, awaited_return, journals::paths};
 
 /// The part of a PCI function that is claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,13 +66,24 @@ impl DeviceClaim {
         Ok(Self { part, function, owner: owner.clone(), netns, netns_id, boot_id: boot_id()?.into() })
     }
 
-    /// Claims the device. If the namespace of the former owner no longer exists, `revert_former` is called for
-    /// that attachment first. `deadline` is called at the start of each wait for the directory's lock.
+    /// Claims the device. If the former owner is certainly gone, `revert_former` is called for that attachment first.
+    /// `deadline` is called at the start of each wait for the directory's lock.
     ///
     /// # Errors
-    /// [`Error::InUse`] if the owner's namespace exists; the errors of `revert_former`.
+    /// [`Error::InUse`] if the owner is or may be alive; the errors of `revert_former`.
     pub fn acquire<E: From<Error>, D: LockDeadline>(
         &self,
+        state: &StateDir,
+        deadline: &dyn Fn() -> D,
+        revert_former: impl Fn(&Attachment) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        self.acquire_on(Path::new("/"), state, deadline, revert_former)
+    }
+
+    /// Claims the device as [`DeviceClaim::acquire`] does, by the processes below a root directory.
+    fn acquire_on<E: From<Error>, D: LockDeadline>(
+        &self,
+        root: &Path,
         state: &StateDir,
         deadline: &dyn Fn() -> D,
         revert_former: impl Fn(&Attachment) -> Result<bool, E>,
@@ -83,7 +94,7 @@ impl DeviceClaim {
             match statefile::create(&path(state, self.part, &self.function), 0o600, &content, |_| Ok(())) {
                 Ok(_) => return Ok(()),
                 Err(statefile::Error::Exists { .. }) => {
-                    self.release_former(state, deadline, &revert_former)?
+                    self.release_former(root, state, deadline, &revert_former)?
                 }
                 Err(error) => return Err(Error::from(error).into()),
             }
@@ -104,6 +115,7 @@ impl DeviceClaim {
 
     fn release_former<E: From<Error>, D: LockDeadline>(
         &self,
+        root: &Path,
         state: &StateDir,
         deadline: &dyn Fn() -> D,
         revert_former: impl Fn(&Attachment) -> Result<bool, E>,
@@ -112,21 +124,52 @@ impl DeviceClaim {
         if present.boot_id != self.boot_id || present.owner == self.owner {
             return Ok(present.revert(state, deadline().at())?);
         }
-        if NetNs::is_still_at(&present.netns, present.netns_id).map_err(Error::from)? {
-            let DeviceClaim { owner, netns, .. } = present;
-            let device = match self.part {
-                ClaimKind::Vf if self.function.pci().is_none() => {
-                    format!("auxiliary device {}", self.function)
-                }
-                ClaimKind::Vf => format!("pci address {}", self.function),
-                ClaimKind::Rdma => format!("RDMA device of {}", self.function),
-            };
-            return Err(Error::InUse { device, owner, netns }.into());
-        }
-        info!(device = %self.function, former = %present.owner, "reclaiming a device of a pod that is gone without a DEL");
+        let why = match present.pod().liveness(root) {
+            NetnsLiveness::Dead(why) => why,
+            alive => return Err(present.in_use(alive).into()),
+        };
+        info!(device = %self.function, former = %present.owner, %why, "reclaiming a device of a pod that is gone without a DEL");
         revert_former(&present.owner)?;
         // Without a journal, the former settings of the device are unknown. The device is free anyway.
         Ok(present.revert(state, deadline().at())?)
+    }
+
+    /// Whether a call has waited in vain for the device to return from its owner's pod: see [`DeviceClaim::record_wait`].
+    ///
+    /// # Errors
+    /// If the record cannot be read.
+    pub fn was_awaited(&self, state: &StateDir) -> Result<bool, Error> {
+        awaited_return::exists(state, &self.function, &self.owner_in_record())
+    }
+
+    /// Records that a call has waited in vain for the device to return from its owner's pod, until the claim is released.
+    ///
+    /// # Errors
+    /// If that cannot be written.
+    pub fn record_wait(&self, state: &StateDir) -> Result<(), Error> {
+        awaited_return::write(state, &self.function, &self.owner_in_record())
+    }
+
+    fn owner_in_record(&self) -> String {
+        format!("{} {} {}\n", self.owner, self.netns_id, self.boot_id)
+    }
+
+    /// Returns what is recorded of the owner's pod.
+    pub fn pod(&self) -> RecordedPod<'_> {
+        RecordedPod { boot_id: &self.boot_id, netns_path: &self.netns, netns: Some(self.netns_id) }
+    }
+
+    fn in_use(self, liveness: NetnsLiveness) -> Error {
+        let device = match self.part {
+            ClaimKind::Vf if self.function.pci().is_none() => format!("auxiliary device {}", self.function),
+            ClaimKind::Vf => format!("pci address {}", self.function),
+            ClaimKind::Rdma => format!("RDMA device of {}", self.function),
+        };
+        let evidence = match liveness {
+            NetnsLiveness::Held(how) => Some(how),
+            NetnsLiveness::Named | NetnsLiveness::Dead(_) => None,
+        };
+        Error::InUse { device, owner: self.owner, netns: self.netns, evidence }
     }
 
     /// Removes exactly this claim if `condition`, which is evaluated under the lock, returns `true`. Returns whether the
@@ -149,6 +192,9 @@ impl DeviceClaim {
         let remove = condition()?;
         if remove {
             statefile::remove(&path)?;
+            if self.part == ClaimKind::Rdma {
+                awaited_return::remove(state, &self.function)?;
+            }
         }
         Ok(remove)
     }
@@ -185,13 +231,9 @@ impl DeviceClaim {
         (self.part, &self.function)
     }
 
-    /// Returns why the owner is certainly gone; `None` if it might exist. Without `living`, the list of existing namespaces,
-    /// only a reboot is proof.
-    pub fn reason_dead(&self, living: Option<&LiveNetns>) -> Option<String> {
-        if boot_id().is_ok_and(|now| now != self.boot_id) {
-            return Some("it was claimed before the last boot".into());
-        }
-        living?.reason_dead(&self.netns, self.netns_id)
+    /// Returns why the owner is certainly gone; `None` if it is or may be alive.
+    pub fn reason_dead(&self, living: Result<&LiveNetns, &NotOnNode>) -> Option<String> {
+        self.pod().liveness_among(living).reason_dead()
     }
 
     /// Releases the device if it is still claimed by this attachment. Waits until `deadline` for the lock of the directory,
@@ -307,7 +349,7 @@ fn read(
 fn read_claim(path: &Path) -> Result<Option<Result<DeviceClaim, String>>, Error> {
     match statefile::read(path) {
         Ok(bytes) => Ok(bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()))),
-        Err(error @ statefile::Error::NotRegular { .. }) => Ok(Some(Err(error.to_string()))),
+        Err(error) if error.is_foreign() => Ok(Some(Err(error.to_string()))),
         Err(error) => Err(error.into()),
     }
 }
@@ -337,3 +379,6 @@ impl fmt::Display for DeviceClaim {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,7 +22,15 @@ pub enum Error {
     /// The store of address claims failed.
     #[error(transparent)]
     Address(#[from] ipam::StoreError),
-    /// The device is claimed by an attachment whose network namespace exists.
+    /// The state directory is in a container.
+    #[error("the state directory {} is in a container, not on the node: {evidence}", path.display())]
+    OfContainer {
+        /// The state directory.
+        path: PathBuf,
+        /// How that is known.
+        evidence: String,
+    },
+    /// The device is claimed by an attachment whose pod is not certainly gone.
     #[error("{device} is already allocated to {owner}")]
     InUse {
         /// The device, for example `pci address 0000:af:00.1`.
@@ -31,6 +39,8 @@ pub enum Error {
         owner: Attachment,
         /// The path of the owner's network namespace.
         netns: PathBuf,
+        /// Why the owner counts as alive, if that path does not lead to its namespace.
+        evidence: Option<String>,
     },
     /// Each attempt to claim the device failed because another attachment had claimed it.
     #[error("{claim}: other attachments keep claiming and releasing it; try again later")]

@@ -123,6 +123,29 @@ mod tests {
     }
 
     #[test]
+    fn an_attachment_has_a_journal_of_any_plugin_even_if_it_is_quarantined() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::at(dir.path());
+        let has = |attachment: &str| has_journal(&state, &attachment.parse().unwrap()).unwrap();
+        assert!(!has("a@net1"), "the directory does not exist");
+        fs::create_dir(state.attachments()).unwrap();
+        for name in [
+            "a@net1.5.rdma.journal",
+            "b@net1.sriov.journal.bad",
+            "c@net1.sriov.journal",
+            ".c@net2.x.journal.new",
+        ] {
+            fs::write(state.attachments().join(name), "").unwrap();
+        }
+        assert!(has("a@net1.5") && has("b@net1") && has("c@net1"));
+        assert!(!has("a@net1") && !has("c@net") && !has("c@net2"));
+        let mut listed: Vec<_> =
+            list(&state).unwrap().iter().map(|file| file.attachment.to_string()).collect();
+        listed.sort();
+        assert_eq!(listed, ["a@net1.5", "b@net1", "c@net1"]);
+    }
+
+    #[test]
     fn a_directory_that_cannot_be_listed_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::at(dir.path());

@@ -8,13 +8,17 @@
 
 #![forbid(unsafe_code)]
 
+mod awaited_return;
 pub mod claim;
+mod container_root;
 mod error;
 pub mod journals;
 mod lock_deadline;
 pub mod orphans;
+mod places;
 mod state_dir;
 
 pub use error::Error;
 pub use lock_deadline::LockDeadline;
+pub use places::is_below;
 pub use state_dir::StateDir;

@@ -14,9 +14,9 @@ use std::{
 
 use identifiers::Attachment;
 use ipam::{ClaimOwner, LocalStore, ReleaseOutcome};
-use journal::boot_id;
-use netns::{LiveNetns, NetNsId};
-use podmap::{ContainerRef, Entry};
+use journal::{RecordedPod, boot_id};
+use netns::{LiveNetns, NetNsId, NetnsLiveness, NotOnNode};
+use podmap::Entry;
 
 use crate::{
     Error, StateDir,
@@ -115,7 +115,7 @@ impl<'a> LivenessEvidence<'a> {
 
     /// Returns why an owner may still be running: a claim of a device or its pod map entry refers to a network namespace
     /// that might exist, or the entry cannot be parsed. `None` if there is no such evidence.
-    pub fn of(&self, owner: &Attachment, living: Option<&LiveNetns>) -> Option<String> {
+    pub fn of(&self, owner: &Attachment, living: Result<&LiveNetns, &NotOnNode>) -> Option<String> {
         let mut claims = self.claims.get(owner).into_iter().flatten();
         if let Some(claim) = claims.find(|claim| claim.reason_dead(living).is_none()) {
             return Some(format!("{claim} refers to a network namespace that might still exist"));
@@ -128,14 +128,22 @@ impl<'a> LivenessEvidence<'a> {
     }
 }
 
+/// Returns what the pod map records of a pod.
+pub fn recorded_pod(entry: &Entry) -> RecordedPod<'_> {
+    let container = &entry.container;
+    let id = NetNsId::new(container.netns_dev, container.netns_ino);
+    let netns = Some(NetNsId { cookie: container.netns_cookie, ..id });
+    RecordedPod { boot_id: &entry.boot_id, netns_path: &container.netns_path, netns }
+}
+
 /// Returns why the pod of an entry may still be running; `None` if it is certainly gone.
-fn reason_alive(entry: &Entry, living: Option<&LiveNetns>) -> Option<String> {
-    let ContainerRef { netns_path, netns_dev: dev, netns_ino: ino, netns_cookie: cookie, .. } =
-        &entry.container;
-    let id = NetNsId { cookie: *cookie, ..NetNsId::new(*dev, *ino) };
-    let dead = boot_id().is_ok_and(|now| now != entry.boot_id)
-        || living.is_some_and(|living| living.reason_dead(netns_path, id).is_some());
-    (!dead).then(|| format!("its pod map entry refers to network namespace {id}, which might still exist"))
+fn reason_alive(entry: &Entry, living: Result<&LiveNetns, &NotOnNode>) -> Option<String> {
+    let pod = recorded_pod(entry);
+    let is_dead = matches!(pod.liveness_among(living), NetnsLiveness::Dead(_));
+    let netns = entry.container.netns_ino;
+    (!is_dead).then(|| {
+        format!("its pod map entry refers to network namespace net:[{netns}], which might still exist")
+    })
 }
 
 /// Returns the state files that cannot be parsed, and the quarantined ones. They are never deleted automatically: each may
@@ -289,59 +297,4 @@ impl fmt::Display for Orphan {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::symlink;
-
-    use super::*;
-
-    #[test]
-    fn a_link_that_the_next_sandbox_replaced_is_kept() {
-        let dir = tempfile::tempdir().unwrap();
-        let state = StateDir::at(dir.path());
-        fs::create_dir_all(state.notes()).unwrap();
-        let path = state.notes().join("91ab@net1");
-        symlink("former@net1", &path).unwrap();
-        let [orphan] = <[Orphan; 1]>::try_from(orphaned_files(&state).unwrap()).unwrap();
-
-        fs::remove_file(&path).unwrap();
-        symlink("next@net1", &path).unwrap();
-        assert!(!orphan.release(&state, Instant::now()).unwrap());
-        assert_eq!(attachment_in(&path), "next@net1".parse().ok());
-
-        fs::remove_file(&path).unwrap();
-        symlink("former@net1", &path).unwrap();
-        assert!(orphan.release(&state, Instant::now()).unwrap());
-        assert_eq!(path.symlink_metadata().unwrap_err().kind(), io::ErrorKind::NotFound);
-    }
-
-    #[test]
-    fn a_quarantined_record_of_a_master_is_listed() {
-        let dir = tempfile::tempdir().unwrap();
-        let state = StateDir::at(dir.path());
-        fs::create_dir_all(state.masters()).unwrap();
-        fs::write(state.masters().join("eth0.100"), "{}").unwrap();
-        fs::write(state.masters().join("eth0.101.bad"), "{").unwrap();
-        assert_eq!(unreadable(&state).unwrap(), [state.masters().join("eth0.101.bad")]);
-    }
-
-    #[test]
-    fn an_address_whose_journal_was_written_after_the_scan_is_kept() {
-        let dir = tempfile::tempdir().unwrap();
-        let state = StateDir::at(dir.path());
-        let owner: Attachment = "c@n".parse().unwrap();
-        let boot = boot_id().unwrap();
-        LocalStore::open(dir.path(), boot).unwrap();
-        let claim = dir.path().join("ipam").join(boot).join("claims/10.7.0.10");
-        symlink("c@n", &claim).unwrap();
-        let [(address, found)]: [_; 1] = addresses(&state).unwrap().try_into().unwrap();
-        assert_eq!(found, owner);
-        // An ADD of the attachment starts.
-        fs::create_dir(state.attachments()).unwrap();
-        let journal = state.attachments().join("c@n.silkrail-ipam.journal");
-        fs::write(&journal, "").unwrap();
-        let orphan = Orphan::Address(address, owner);
-        assert!(!orphan.release(&state, Instant::now()).unwrap() && claim.is_symlink());
-        fs::remove_file(journal).unwrap();
-        assert!(orphan.release(&state, Instant::now()).unwrap() && !claim.is_symlink());
-    }
-}
+mod tests;

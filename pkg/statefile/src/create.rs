@@ -2,11 +2,11 @@
 
 use std::{
     ffi::OsString,
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, DirBuilder, File, OpenOptions, Permissions},
     io::{self, Write},
     os::{
         fd::AsRawFd,
-        unix::fs::{DirBuilderExt, OpenOptionsExt},
+        unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     },
     path::{Path, PathBuf},
 };
@@ -56,6 +56,23 @@ pub fn create(
 /// # Errors
 /// [`Error::Io`]; the former content is then unchanged.
 pub fn replace(path: &Path, mode: u32, content: &[u8]) -> Result<(), Error> {
+    replace_prepared(path, mode, content, |_| Ok(()))
+}
+
+/// As [`replace`], with a mode that the umask does not change.
+///
+/// # Errors
+/// As there.
+pub fn replace_with_mode(path: &Path, mode: u32, content: &[u8]) -> Result<(), Error> {
+    replace_prepared(path, mode, content, |file| file.set_permissions(Permissions::from_mode(mode)))
+}
+
+fn replace_prepared(
+    path: &Path,
+    mode: u32,
+    content: &[u8],
+    prepare: impl FnOnce(&File) -> io::Result<()>,
+) -> Result<(), Error> {
     let io = |operation| move |source| Error::Io { operation, path: path.to_owned(), source };
     let temporary = temporary(path);
     let create = || {
@@ -71,8 +88,8 @@ pub fn replace(path: &Path, mode: u32, content: &[u8]) -> Result<(), Error> {
         }
         created => created,
     };
-    let written =
-        created.and_then(|mut file| file.write_all(content)).and_then(|()| fs::rename(&temporary, path));
+    let write = |mut file: File| prepare(&file).and_then(|()| file.write_all(content));
+    let written = created.and_then(write).and_then(|()| fs::rename(&temporary, path));
     written.map_err(|source| {
         let _ = fs::remove_file(&temporary);
         io("write")(source)
@@ -110,8 +127,6 @@ pub fn make_dir(path: &Path, mode: u32) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     #[test]
@@ -137,6 +152,50 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(fs::read(&target).unwrap(), b"precious");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+        // The umask of a test is not 0.
+        replace_with_mode(&path, 0o666, b"newer").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"newer");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
+    }
+
+    #[test]
+    fn the_temporary_name_is_recognised() {
+        assert!(
+            is_temporary(".a.new")
+                && is_temporary(temporary(Path::new("/b/a")).file_name().unwrap().to_str().unwrap())
+        );
+        for name in ["a.new", ".a", "a", ".a.news"] {
+            assert!(!is_temporary(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_directory_is_made_with_its_parents_and_its_mode() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a/b");
+        for _ in 0..2 {
+            make_dir(&path, 0o700).unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        }
+        assert!(make_dir(Path::new("/proc/nowhere"), 0o700).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_replaced_or_locked_leaves_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let failed = create(&path, 0o600, b"", |_| Err(io::ErrorKind::WouldBlock.into()));
+        assert!(failed.is_err());
+        fs::create_dir(&path).unwrap();
+        assert!(replace(&path, 0o600, b"new").is_err());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        let held = File::create(dir.path().join("lock")).unwrap();
+        held.lock().unwrap();
+        let other = File::open(dir.path().join("lock")).unwrap();
+        let busy = crate::lock(&other, &path, std::time::Instant::now());
+        assert!(matches!(busy, Err(Error::Busy { .. })), "{busy:?}");
+        drop(held);
+        crate::lock(&other, &path, std::time::Instant::now()).unwrap();
     }
 
     #[test]

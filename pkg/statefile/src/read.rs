@@ -10,10 +10,10 @@ use std::{
 use nix::libc;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use crate::{create::temporary, error::Error};
+use crate::{create::temporary, error::Error, owner::require_own};
 
-/// Upper limit of the bytes read. State files are shorter.
-const MAX_STATE_FILE_BYTES: u64 = 1 << 20;
+/// The largest size of a state file, in bytes. A larger one is not read: a part of it would be taken for the whole.
+pub const MAX_STATE_FILE_BYTES: u64 = 1 << 20;
 
 /// The suffix of quarantined files.
 const QUARANTINE_SUFFIX: &str = ".bad";
@@ -30,7 +30,7 @@ pub struct StateFileContent {
 /// Opens a state file for reading and appending; `None` if it does not exist.
 ///
 /// # Errors
-/// [`Error::NotRegular`] if it is not a regular file; [`Error::Io`].
+/// [`Error::NotRegular`] if it is not a regular file; [`Error::Foreign`]; [`Error::Io`].
 pub fn open(path: &Path) -> Result<Option<File>, Error> {
     open_with(OpenOptions::new().read(true).append(true), path, "open")
 }
@@ -40,8 +40,14 @@ fn open_with(options: &mut OpenOptions, path: &Path, operation: &'static str) ->
     let strange = || Error::NotRegular { path: path.to_owned() };
     let failed = |source| Error::Io { operation, path: path.to_owned(), source };
     match options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC).open(path) {
-        Ok(file) if file.metadata().map_err(failed)?.is_file() => Ok(Some(file)),
-        Ok(_) => Err(strange()),
+        Ok(file) => {
+            let meta = file.metadata().map_err(failed)?;
+            if !meta.is_file() {
+                return Err(strange());
+            }
+            require_own(path, &meta)?;
+            Ok(Some(file))
+        }
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         // A symbolic link, a directory, a socket.
         Err(e) if matches!(e.raw_os_error(), Some(libc::ELOOP | libc::EISDIR | libc::ENXIO)) => {
@@ -54,7 +60,7 @@ fn open_with(options: &mut OpenOptions, path: &Path, operation: &'static str) ->
 /// Reads a state file; `None` if it does not exist.
 ///
 /// # Errors
-/// [`Error::NotRegular`] if it is not a regular file; [`Error::Io`].
+/// [`Error::NotRegular`] if it is not a regular file; [`Error::Foreign`]; [`Error::Io`].
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     let failed = |source| Error::Io { operation: "read", path: path.to_owned(), source };
     let Some(file) = open_with(OpenOptions::new().read(true), path, "read")? else { return Ok(None) };
@@ -64,12 +70,17 @@ pub fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
 /// Reads an open state file from its current offset to its end.
 ///
 /// # Errors
-/// The error of read(2).
+/// The error of read(2); [`too_long`].
 pub fn whole(file: &File) -> io::Result<Vec<u8>> {
     // Sufficient for nearly all state files: the library would begin with 32 bytes, or call fstat.
     let mut bytes = Vec::with_capacity(4096);
-    file.take(MAX_STATE_FILE_BYTES).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    file.take(MAX_STATE_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_STATE_FILE_BYTES { Err(too_long()) } else { Ok(bytes) }
+}
+
+/// Returns the error of a file that has more than [`MAX_STATE_FILE_BYTES`], or would have.
+pub fn too_long() -> io::Error {
+    io::Error::new(io::ErrorKind::FileTooLarge, format!("it is longer than {MAX_STATE_FILE_BYTES} bytes"))
 }
 
 /// Removes a state file and its temporary file, if any. It is not an error if they do not exist.

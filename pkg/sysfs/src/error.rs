@@ -34,6 +34,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the kernel or driver does not support the setting (`EOPNOTSUPP`).
+    pub fn is_unsupported(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.raw_os_error() == Some(nix::libc::EOPNOTSUPP))
+    }
+
     /// Returns whether this is [`Error::NotFound`].
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })

@@ -258,6 +258,18 @@ mod tests {
     }
 
     #[test]
+    fn an_infiniband_port_has_gids_of_its_own_and_lacks_nothing() {
+        let tree = SysfsFixture::mlx5();
+        tree.file("class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n");
+        for index in [1, 10] {
+            tree.file(&format!("class/infiniband/mlx5_0/ports/1/gid_attrs/types/{index}"), "IB/RoCE v1\n");
+        }
+        assert_eq!(tree.sysfs.lacks_roce_v2("mlx5_0", 1).unwrap(), None);
+        let entries = tree.sysfs.gid_table("mlx5_0", 1).unwrap().entries;
+        assert!(entries.len() == 4 && entries.iter().all(|entry| entry.kind == GidType::Ib), "{entries:?}");
+    }
+
+    #[test]
     fn the_error_of_a_missing_device_contains_its_name() {
         let tree = SysfsFixture::mlx5();
         let error = tree.sysfs.gid_table("mlx5_3", 1).unwrap_err();

@@ -27,6 +27,7 @@ mod root;
 #[cfg(test)]
 mod test_fixture;
 mod topology;
+mod user_space;
 
 pub use detached::DetachedSysfs;
 pub use error::Error;
@@ -34,6 +35,6 @@ pub use function::{AuxiliaryName, Function, InvalidFunction};
 pub use gid::{GidEntry, GidTable, GidType, NoRoceV2};
 pub use napi::NapiSettings;
 pub use network::PciId;
-pub use pci::USER_SPACE_DRIVERS;
 pub use pci_express::{parse_aer_total, parse_link_speed, parse_link_width};
 pub use root::Sysfs;
+pub use user_space::UserSpaceNodes;

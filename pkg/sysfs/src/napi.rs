@@ -43,16 +43,21 @@ impl Sysfs {
         })
     }
 
-    /// Restores the former NAPI settings of a link. Writes only files whose contents differ.
+    /// Restores the former NAPI settings of a link.
     ///
     /// # Errors
-    /// [`Error::Io`] of the first file that could not be written; the other files are written anyway.
+    /// [`Error::Io`] of the first file that could not be written; the other files are written anyway. `EOPNOTSUPP` for
+    /// `threaded` if the link has no NAPI instance, as with mlx5 while it is down (`modify_napi_threaded`).
+    ///
+    /// # Kernel
+    /// Since Linux 6.13 a write also sets all NAPI instances, which `NETDEV_CMD_NAPI_SET` sets one by one
+    /// (`netdev_set_gro_flush_timeout`). Therefore these files are written also if they have not changed.
     pub fn restore_napi_settings(&self, link: &LinkName, former: &NapiSettings) -> Result<(), Error> {
         let now = self.napi_settings(link)?;
         let mut result = Ok(());
         for ((file, now), (_, former)) in now.files().into_iter().zip(former.files()) {
             if let (Some(now), Some(former)) = (now, former)
-                && now != former
+                && (now != former || file != "threaded")
             {
                 let path = self.link_file(link, file);
                 let written: io::Result<()> = fs::write(&path, former);
@@ -72,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_existing_files_that_differ_are_written() {
+    fn existing_files_are_written_and_threads_only_if_they_differ() {
         let dir = tempfile::tempdir().unwrap();
         let (sysfs, link) = (Sysfs::at(dir.path()), "eth0".parse().unwrap());
         let file = |name: &str| dir.path().join("class/net/eth0").join(name);
@@ -91,5 +96,12 @@ mod tests {
         assert_eq!(sysfs.napi_settings(&link).unwrap(), before);
         assert_eq!(fs::metadata(file("threaded")).unwrap().modified().unwrap(), untouched);
         assert!(!file("napi_defer_hard_irqs").exists());
+        // A file that cannot be written does not keep the others from being restored.
+        fs::remove_file(file("gro_flush_timeout")).unwrap();
+        std::os::unix::fs::symlink("/proc/version", file("gro_flush_timeout")).unwrap();
+        fs::write(file("threaded"), "1\n").unwrap();
+        let error = sysfs.restore_napi_settings(&link, &before).unwrap_err().to_string();
+        assert!(error.contains("gro_flush_timeout"), "{error}");
+        assert_eq!(fs::read_to_string(file("threaded")).unwrap(), "0");
     }
 }

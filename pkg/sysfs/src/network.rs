@@ -4,7 +4,7 @@ use identifiers::{LinkName, PciAddress, VfIndex};
 
 use crate::{
     Error, Function, Sysfs,
-    root::{link, names, parsed, text},
+    root::{is_there, link, names, parsed, text},
 };
 
 /// The PCI IDs of a function, as in `lspci -n`.
@@ -78,6 +78,14 @@ impl Sysfs {
     /// [`Error::Io`].
     pub fn master(&self, name: &LinkName) -> Result<Option<String>, Error> {
         link(&self.root().join("class/net").join(name.as_str()).join("master"))
+    }
+
+    /// Whether a link is a bond.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn is_bond(&self, name: &LinkName) -> Result<bool, Error> {
+        is_there(&self.root().join("class/net").join(name.as_str()).join("bonding"))
     }
 
     /// Returns the upper links of a link (macvlan, VLAN, bond), sorted.

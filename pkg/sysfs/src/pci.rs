@@ -15,9 +15,6 @@ use crate::{
 const ADDRESS: &str = "a PCI address";
 const NUMBER: &str = "a number";
 
-/// Drivers that pass a function to a process or a virtual machine, so that it has no link.
-pub const USER_SPACE_DRIVERS: [&str; 4] = ["vfio-pci", "mlx5_vfio_pci", "uio_pci_generic", "igb_uio"];
-
 impl Sysfs {
     /// Returns whether the function exists.
     ///
@@ -213,6 +210,15 @@ impl Sysfs {
         link(&device)?.map(|target| parsed(&device, target, "a PCI or auxiliary device")).transpose()
     }
 
+    /// Returns whether a link has a device on a bus other than PCI and the auxiliary bus, such as virtio.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn is_on_other_bus(&self, name: &LinkName) -> Result<bool, Error> {
+        let device = self.root().join("class/net").join(name.as_str()).join("device");
+        Ok(link(&device.join("subsystem"))?.is_some_and(|bus| bus != "pci" && bus != "auxiliary"))
+    }
+
     /// Returns whether the link is a representor. The port name of a PF is `p0` or missing, that of a representor is
     /// `pf0vf1`, `pf0sf4` or `c1pf0vf1`. Reading it fails with `EOPNOTSUPP` if the driver does not support it.
     fn is_representor(&self, link: &LinkName) -> bool {
@@ -273,6 +279,10 @@ mod tests {
         assert_eq!(tree.sysfs.vfs(pf).unwrap(), [pci("0000:af:00.2"), pci("0000:af:00.3")]);
         assert_eq!((tree.sysfs.num_vfs(pf).unwrap(), tree.sysfs.total_vfs(pf).unwrap()), (2, 8));
         assert_eq!(tree.sysfs.num_vfs(pci("0000:af:00.2")).unwrap(), 0);
+        // A VF is removed: the others are still listed, and have their indexes.
+        fs::remove_file(tree.sysfs.dir(&pf.into()).join("virtfn0")).unwrap();
+        assert_eq!(tree.sysfs.vfs(pf).unwrap(), [pci("0000:af:00.3")]);
+        assert_eq!(tree.sysfs.vf_index(pci("0000:af:00.3")).unwrap(), VfIndex(1));
     }
 
     #[test]
@@ -289,6 +299,10 @@ mod tests {
         assert!(tree.sysfs.links(&pci("0000:af:00.3").into()).unwrap().is_empty());
         assert_eq!(tree.sysfs.link_index(&pci("0000:af:00.2").into()).unwrap(), Some(7));
         assert_eq!(tree.sysfs.link_index(&pci("0000:af:00.3").into()).unwrap(), None);
+        for (link, index) in [("a", "9\n"), ("b", ""), ("z", "5\n")] {
+            tree.file(&format!("bus/pci/devices/0000:af:00.2/net/{link}/ifindex"), index);
+        }
+        assert_eq!(tree.sysfs.link_index(&pci("0000:af:00.2").into()).unwrap(), Some(5), "the lowest");
         assert!(tree.sysfs.has(&pci("0000:af:00.3").into()).unwrap());
         assert!(!tree.sysfs.has(&pci("0000:af:00.4").into()).unwrap());
         // A loop of symbolic links is an error.
@@ -304,6 +318,7 @@ mod tests {
         assert_eq!(tree.sysfs.pf_link(pf).unwrap().as_str(), "ens6f0np0");
         tree.link("eth7", "0000:af:00.0", Some("pf0vf1"));
         tree.link("eth8", "0000:af:00.0", Some("c1pf0sf88"));
+        tree.link("a0", "0000:af:00.0", Some("pf0"));
         assert_eq!(tree.sysfs.pf_link(pf).unwrap().as_str(), "ens6f0np0");
         assert!(tree.sysfs.pf_link(pci("0000:af:00.3")).unwrap_err().is_not_found());
     }
@@ -315,6 +330,10 @@ mod tests {
         fs::create_dir_all(tree.sysfs.dir(&card.into()).join("virtio1/net/eth0")).unwrap();
         let links = tree.sysfs.links(&card.into()).unwrap();
         assert_eq!(links, ["eth0".parse().unwrap()]);
+        fs::create_dir_all(tree.sysfs.root().join("class/net/eth0/device")).unwrap();
+        let subsystem = tree.sysfs.root().join("class/net/eth0/device/subsystem");
+        std::os::unix::fs::symlink("../../../../bus/virtio", subsystem).unwrap();
+        assert_eq!(tree.sysfs.function_of(&links[0]).unwrap(), None, "the device is not one of PCI");
     }
 
     #[test]

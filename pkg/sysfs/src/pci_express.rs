@@ -25,7 +25,8 @@ mod tests {
     fn unknown_values_are_none() {
         assert_eq!(parse_link_speed("16.0 GT/s PCIe\n"), Some(16.0));
         assert_eq!(["Unknown\n", "", "16.0 MB/s"].map(parse_link_speed), [None; 3]);
-        assert_eq!(["16\n", "0", "63", "255"].map(parse_link_width), [Some(16), None, None, None]);
+        let widths = ["1", "16\n", "32", "0", "63", "255"].map(parse_link_width);
+        assert_eq!(widths, [Some(1), Some(16), Some(32), None, None, None]);
         assert_eq!(parse_aer_total("RxErr 3\nTOTAL_ERR_COR 3\n", "TOTAL_ERR_COR"), Some(3));
         assert_eq!(parse_aer_total("RxErr 3\n", "TOTAL_ERR_COR"), None);
     }

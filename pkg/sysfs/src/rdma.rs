@@ -120,7 +120,7 @@ impl Sysfs {
         let mut found = Vec::new();
         for class in [VERBS, MAD] {
             let dir = self.root().join("class").join(class);
-            for name in names(&dir)? {
+            for name in self.devices_of_class(class)? {
                 if text(&dir.join(&name).join("ibdev"))?.as_deref() == Some(device) {
                     found.push(name);
                 }
@@ -135,14 +135,8 @@ impl Sysfs {
     /// # Errors
     /// [`Error::Io`].
     pub fn all_uverbs(&self) -> Result<Option<Vec<String>>, Error> {
-        let dir = self.root().join("class").join(VERBS);
-        if !is_there(&dir)? {
-            return Ok(None);
-        }
-        // The class has the file `abi_version`, too.
-        let mut all = names(&dir)?;
-        all.retain(|name| name.starts_with("uverbs"));
-        Ok(Some(all))
+        let is_loaded = is_there(&self.root().join("class").join(VERBS))?;
+        is_loaded.then(|| self.devices_of_class(VERBS)).transpose()
     }
 
     /// Returns the name of the RDMA device of a `uverbsN`, regardless of its namespace; `None` if it was just removed.
@@ -159,7 +153,14 @@ impl Sysfs {
     /// # Errors
     /// [`Error::Io`].
     pub fn all_umads(&self) -> Result<Vec<String>, Error> {
-        names(&self.root().join("class").join(MAD))
+        self.devices_of_class(MAD)
+    }
+
+    /// Returns the devices of a class of character devices, which has the file `abi_version`, too.
+    fn devices_of_class(&self, class: &str) -> Result<Vec<String>, Error> {
+        let mut all = names(&self.root().join("class").join(class))?;
+        all.retain(|name| name != "abi_version");
+        Ok(all)
     }
 
     /// Returns whether the module `ib_umad` is loaded, which creates `umadN` and `issmN`.
@@ -263,6 +264,27 @@ mod tests {
         tree.file("devices/pci0000:ae/0000:ae:00.0/0000:af:00.3/infiniband_verbs/uverbs3/ibdev", "mlx5_3\n");
         assert_eq!(of("0000:af:00.3"), [pair("uverbs3", "mlx5_3"), pair("umad3", "mlx5_3")]);
         assert_eq!(of("0000:af:00.4"), []);
+    }
+
+    #[test]
+    fn a_software_device_has_the_character_devices_with_its_name() {
+        let tree = SysfsFixture::mlx5();
+        for (file, device) in [
+            ("infiniband_verbs/uverbs3", "rxe0"),
+            ("infiniband_verbs/uverbs4", "rxe00"),
+            ("infiniband_mad/umad3", "rxe0"),
+            ("infiniband_mad/issm3", "rxe0"),
+        ] {
+            tree.file(&format!("class/{file}/ibdev"), &format!("{device}\n"));
+        }
+        for class in ["infiniband_verbs", "infiniband_mad"] {
+            tree.file(&format!("class/{class}/abi_version"), "5\n");
+        }
+        assert_eq!(tree.sysfs.software_char_devices("rxe0").unwrap(), ["uverbs3", "issm3", "umad3"]);
+        assert_eq!(tree.sysfs.device_of_uverbs("uverbs4").unwrap().as_deref(), Some("rxe00"));
+        assert_eq!(tree.sysfs.device_of_uverbs("uverbs5").unwrap(), None);
+        assert_eq!(tree.sysfs.all_uverbs().unwrap().unwrap(), ["uverbs3", "uverbs4"]);
+        assert_eq!(tree.sysfs.all_umads().unwrap(), ["issm3", "umad3"]);
     }
 
     #[test]

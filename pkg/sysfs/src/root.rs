@@ -45,7 +45,11 @@ pub(crate) fn is_there(path: &Path) -> Result<bool, Error> {
 /// `fs::read_to_string`, which matters for a GID table with 255 files.
 pub(crate) fn text(path: &Path) -> Result<Option<String>, Error> {
     let mut page = [0; 4096];
-    match File::open(path).and_then(|mut file| file.read(&mut page)) {
+    let read = |mut file: File| match file.read(&mut page) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => file.read(&mut page),
+        read => read,
+    };
+    match File::open(path).and_then(read) {
         Ok(length) => Ok(Some(directory::trimmed(&page[..length]))),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(Error::Io { path: path.to_owned(), source }),

@@ -116,7 +116,7 @@ impl SysfsFixture {
         path
     }
 
-    fn dir(&self, path: &str) {
+    pub(crate) fn dir(&self, path: &str) {
         fs::create_dir_all(self.at(path)).unwrap();
     }
 
@@ -125,7 +125,7 @@ impl SysfsFixture {
         fs::write(self.at(path), text).unwrap();
     }
 
-    fn symlink(&self, target: &str, path: &str) {
+    pub(crate) fn symlink(&self, target: &str, path: &str) {
         symlink(target, self.at(path)).unwrap();
     }
 }

@@ -148,6 +148,25 @@ mod tests {
     }
 
     #[test]
+    fn gpus_are_display_controllers_of_no_management_controller_and_accelerators() {
+        let tree = SysfsFixture::mlx5();
+        for (function, class, vendor) in [
+            ("0000:03:00.0", "0x030000", "0x1a03"),
+            ("0000:04:00.0", "0x030000", "0x102b"),
+            ("0000:17:00.0", "0x030200", "0x10de"),
+            ("0000:18:00.0", "0x020700", "0x15b3"),
+            ("0000:19:00.0", "0x120000", "0x19e5"),
+            ("0000:1a:00.0", "0x120000", "0x1a03"),
+        ] {
+            let dir = format!("bus/pci/devices/{function}");
+            tree.file(&format!("{dir}/class"), &format!("{class}\n"));
+            tree.file(&format!("{dir}/vendor"), &format!("{vendor}\n"));
+        }
+        let gpus: Vec<_> = tree.sysfs.gpus().unwrap().into_iter().map(String::from).collect();
+        assert_eq!(gpus, ["0000:17:00.0", "0000:19:00.0", "0000:1a:00.0"]);
+    }
+
+    #[test]
     fn a_directory_contains_the_bridges() {
         let tree = SysfsFixture::mlx5();
         let directory = tree.sysfs.directory(&"0000:af:00.2".parse().unwrap()).unwrap().unwrap();

@@ -29,15 +29,20 @@ pub struct RecordedCall {
 
 const SCRIPT: &str = r#"#!/bin/sh
 data="${0%/*}/data"
-n=0
-until mkdir "$data/calls/$(printf %04d $n)" 2>/dev/null; do n=$((n + 1)); done
+set -- "$data"/calls/*
+n=$#
 call="$data/calls/$(printf %04d $n)"
+until mkdir "$call" 2>/dev/null; do n=$((n + 1)) call="$data/calls/$(printf %04d $n)"; done
 env >"$call/env"
 cat >"$call/stdin"
 [ -f "$data/sleep" ] && sleep "$(cat "$data/sleep")"
 # Limited, because the test may have failed.
 n=0
 while [ -f "$data/held" ] && [ $n -lt 1200 ]; do sleep 0.05; n=$((n + 1)); done
+if [ -f "$data/versions" ] && [ "$CNI_COMMAND" != VERSION ]; then
+    version=$(sed -n 's/.*"cniVersion": *"\([^"]*\)".*/\1/p' "$call/stdin")
+    grep -qx "$version" "$data/versions" || { cat "$data/incompatible"; exit 1; }
+fi
 [ -f "$data/$CNI_COMMAND.kills" ] && kill -9 $PPID
 [ -f "$data/$CNI_COMMAND.stdout" ] && cat "$data/$CNI_COMMAND.stdout"
 [ -f "$data/$CNI_COMMAND.fails" ] && exit 1
@@ -90,6 +95,17 @@ impl FakeIpam {
     pub fn fails(&self, verb: &str, code: u64, msg: &str) {
         self.set_result(verb, &json!({"cniVersion": "1.1.0", "code": code, "msg": msg}));
         fs::write(self.data(&format!("{verb}.fails")), "").unwrap();
+    }
+
+    /// Makes it refuse configurations of other versions, as the Go plugins do.
+    ///
+    /// # Panics
+    /// If the files cannot be written.
+    pub fn knows_only(&self, versions: &[&str]) {
+        fs::write(self.data("versions"), versions.join("\n")).unwrap();
+        let error = json!({"cniVersion": versions[0], "code": 1, "msg": "incompatible CNI versions"});
+        fs::write(self.data("incompatible"), error.to_string()).unwrap();
+        self.set_result("VERSION", &json!({"cniVersion": versions[0], "supportedVersions": versions}));
     }
 
     /// Makes an operation kill the plugin that calls it.
@@ -147,7 +163,15 @@ impl FakeIpam {
     /// # Panics
     /// If the calls cannot be read.
     pub fn was_called(&self) -> bool {
-        fs::read_dir(self.data("calls")).unwrap().next().is_some()
+        self.begun() > 0
+    }
+
+    /// Returns the number of its calls, those that have not ended yet included.
+    ///
+    /// # Panics
+    /// If the calls cannot be read.
+    pub fn begun(&self) -> usize {
+        fs::read_dir(self.data("calls")).unwrap().count()
     }
 
     /// Returns the operations of its calls (`CNI_COMMAND`), in order.

@@ -28,21 +28,25 @@
 )]
 
 mod binaries;
+mod dump;
 mod fake_ipam;
+mod message;
 mod netns_view;
 mod node;
 mod plugin_call;
 mod plugin_output;
 mod pod;
+mod share;
 mod snapshot;
 mod wait;
 
 pub use binaries::Binaries;
 pub use fake_ipam::{FakeIpam, RecordedCall};
-pub use netns_view::Observe;
-pub use node::TestNode;
+pub use netns_view::{Observe, inside};
+pub use node::{TestNode, state_dir};
 pub use plugin_call::Call;
 pub use plugin_output::{Answer, Refusal};
 pub use pod::TestPod;
+pub use share::{InvalidShare, Share};
 pub use snapshot::Snapshot;
 pub use wait::wait_until;

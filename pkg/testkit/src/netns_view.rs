@@ -2,11 +2,14 @@
 
 use std::{
     ffi::OsStr,
-    io::Write,
+    fs::{self, File},
+    io::{self, Write},
     path::Path,
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
+    thread,
 };
 
+use nix::sched::{CloneFlags, setns};
 use serde_json::Value;
 
 use crate::{TestPod, wait_until};
@@ -16,19 +19,27 @@ pub trait Observe {
     /// Returns a command that will run in the namespace.
     fn command(&self, program: &str) -> Command;
 
+    /// Runs a function on a thread in the namespace.
+    fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T;
+
     /// Runs a command, which must succeed, and returns its output.
     ///
     /// # Panics
     /// If it fails.
     fn run(&self, program: &str, args: &[impl AsRef<OsStr>]) -> String {
-        let output = self.command(program).args(args).output().expect(program);
+        let args: Vec<_> = args.iter().map(AsRef::as_ref).collect();
+        let output = self.output(program, &args).expect(program);
         let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success(),
-            "{:?}: {stderr}",
-            args.iter().map(AsRef::as_ref).collect::<Vec<_>>()
-        );
+        assert!(output.status.success(), "{args:?}: {stderr}");
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs a command and returns its output and its exit status.
+    ///
+    /// # Errors
+    /// If it cannot be run.
+    fn output(&self, program: &str, args: &[&OsStr]) -> io::Result<Output> {
+        self.command(program).args(args).output()
     }
 
     /// Runs `ip` with arguments separated by spaces.
@@ -130,12 +141,14 @@ pub trait Observe {
 
     /// Returns the value of a sysctl, such as `net/ipv4/conf/net1/arp_notify`.
     fn sysctl(&self, name: &str) -> String {
-        self.run("cat", &[format!("/proc/sys/{name}")]).trim().to_owned()
+        let value = self.within(|| fs::read_to_string(sysctl_file(name)));
+        value.unwrap_or_else(|e| panic!("{name}: {e}")).trim().to_owned()
     }
 
     /// Sets a sysctl, given as for [`Observe::sysctl`].
     fn set_sysctl(&self, name: &str, value: &str) {
-        self.run("sh", &["-c", &format!("echo {value} >/proc/sys/{name}")]);
+        let written = self.within(|| fs::write(sysctl_file(name), value));
+        written.unwrap_or_else(|e| panic!("{name}: {e}"));
     }
 }
 
@@ -154,32 +167,60 @@ fn batch(mut command: Command, commands: &[&str]) -> Vec<Vec<Value>> {
     printed.into_iter().map(objects).collect()
 }
 
-/// The network namespace that a path names.
-pub(crate) struct Inside<'a>(pub(crate) &'a Path);
+fn sysctl_file(name: &str) -> String {
+    format!("/proc/sys/{name}")
+}
 
-impl Observe for Inside<'_> {
-    fn command(&self, program: &str) -> Command {
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net={}", self.0.display())).arg(program);
-        command
-    }
+/// Runs a function on a thread in the network namespace that a path names. That is several times cheaper than `nsenter`.
+///
+/// # Panics
+/// If the path does not name a network namespace.
+pub fn inside<T: Send>(netns: &Path, work: impl FnOnce() -> T + Send) -> T {
+    let work = || {
+        let file = File::open(netns).unwrap_or_else(|e| panic!("{}: {e}", netns.display()));
+        #[expect(clippy::disallowed_methods, reason = "this thread ends here")]
+        setns(file, CloneFlags::CLONE_NEWNET).unwrap_or_else(|e| panic!("{}: {e}", netns.display()));
+        work()
+    };
+    let done = thread::scope(|scope| scope.spawn(work).join());
+    done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 impl Observe for TestPod {
     fn command(&self, program: &str) -> Command {
-        let Some(user) = self.user() else { return Inside(self.path()).command(program) };
         let mut command = Command::new("nsenter");
-        command.arg(format!("--user={}", user.display())).arg("--preserve-credentials");
+        if let Some(user) = self.user() {
+            command.arg(format!("--user={}", user.display())).arg("--preserve-credentials");
+        }
         command.arg(format!("--net={}", self.path().display())).arg(program);
         command
+    }
+
+    fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        inside(self.path(), work)
+    }
+
+    fn output(&self, program: &str, args: &[&OsStr]) -> io::Result<Output> {
+        match self.user() {
+            // Only a process with one thread can enter it.
+            Some(_) => self.command(program).args(args).output(),
+            // A process inherits the namespaces of the thread that starts it.
+            None => self.within(|| Command::new(program).args(args).output()),
+        }
     }
 }
 
 /// Whether a link has a carrier, and the routes that the kernel adds last when the carrier comes up.
 fn is_ready(place: &impl Observe, name: &str) -> bool {
-    let routes = place.ip(&format!("-6 route show table local dev {name}"));
-    let has = |kind: &str| routes.iter().any(|route| route["type"] == kind);
-    has("local") && has("multicast") && place.link(name).is_some_and(|link| link["operstate"] == "UP")
+    // The lines end with the name of the link, after the flags: RTF_LOCAL is 0x80000000.
+    let routes = place.within(|| fs::read_to_string("/proc/thread-self/net/ipv6_route")).unwrap_or_default();
+    let of_link = routes.lines().filter(|line| line.split_whitespace().last() == Some(name));
+    let (mut local, mut multicast) = (false, false);
+    for line in of_link {
+        multicast |= line.starts_with("ff000000");
+        local |= line.split_whitespace().nth(8).is_some_and(|flags| flags.starts_with('8'));
+    }
+    local && multicast && place.link(name).is_some_and(|link| link["operstate"] == "UP")
 }
 
 fn goes_through(route: &Value, name: &str) -> bool {

@@ -42,7 +42,7 @@ impl TestNode {
         mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), none).unwrap();
         mount(Some("tmpfs"), "/run", Some("tmpfs"), MsFlags::empty(), Some("mode=755")).unwrap();
         mount(Some("tmpfs"), "/var/log", Some("tmpfs"), MsFlags::empty(), Some("mode=755")).unwrap();
-        let node = Self { binaries, dir: "/run/testkit".into(), _temporary: None };
+        let node = Self { binaries, dir: "/run/silkrail-test".into(), _temporary: None };
         node.make_dirs();
         node.run_ip("link set lo up");
 
@@ -55,7 +55,7 @@ impl TestNode {
     /// Without root privileges.
     pub fn of_this_machine() -> Self {
         require_root();
-        let temporary = tempfile::Builder::new().prefix("silkrail-test-").tempdir_in("/run").unwrap();
+        let temporary = state_dir();
         let dir = temporary.path().to_owned();
         let node = Self { binaries: Binaries::find(), dir, _temporary: Some(temporary) };
         node.make_dirs();
@@ -71,6 +71,11 @@ impl TestNode {
     /// Creates a pod. Snapshots list it under its name.
     pub fn pod(&self, name: &str) -> TestPod {
         TestPod::make(self.dir.join("netns").join(name))
+    }
+
+    /// Binds the network namespace of a pod to another file.
+    pub fn pod_of(&self, pod: &TestPod, name: &str) -> TestPod {
+        TestPod::bind(pod, self.dir.join("netns").join(name))
     }
 
     /// Creates a pod whose network namespace belongs to a user namespace of its own, as with `hostUsers: false`.
@@ -122,7 +127,7 @@ impl TestNode {
 
     /// Records the state of the node, its pods and the state directory.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::of(self, &self.netns_dir(), &self.state_dir())
+        Snapshot::of(&self.netns_dir(), &self.state_dir())
     }
 }
 
@@ -136,6 +141,18 @@ impl Observe for TestNode {
     fn command(&self, program: &str) -> Command {
         Command::new(program)
     }
+
+    fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        work()
+    }
+}
+
+/// Creates a directory that a configuration can have as its `stateDir`: a directory of silkrail in `/run`.
+///
+/// # Panics
+/// Without root privileges.
+pub fn state_dir() -> TempDir {
+    tempfile::Builder::new().prefix("silkrail-test-").tempdir_in("/run").expect("root can write to /run")
 }
 
 fn require_root() {

@@ -36,6 +36,13 @@ impl TestPod {
         Self { path, user: None }
     }
 
+    /// Binds the namespace of another pod to `path`, too.
+    pub(crate) fn bind(pod: &Self, path: PathBuf) -> Self {
+        File::create_new(&path).unwrap();
+        mount(Some(pod.path()), &path, None::<&str>, MsFlags::MS_BIND, None::<&str>).expect("mount");
+        Self { path, user: None }
+    }
+
     /// Creates a namespace that belongs to a new user namespace, in which root is mapped to the machine's root, and binds
     /// both to files.
     pub(crate) fn make_in_a_user_namespace(path: PathBuf, user: PathBuf) -> Self {

@@ -3,93 +3,115 @@
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
-    fs, io,
+    fs::{self, File},
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
-use serde_json::{Map, Value};
+use nix::sys::socket::SockProtocol;
 
-use crate::{Observe, netns_view::Inside};
+use crate::{
+    dump::dump,
+    message::{Kind, LinkNames, Message, link_name},
+    netns_view::inside,
+};
 
-/// Keys of the tools' output that change over time, or that differ for every new link.
-const VOLATILE: [&str; 14] = [
-    "ifindex",
-    "link_index",
-    "link_netnsid",
-    "stats",
-    "stats64",
-    "valid_life_time",
-    "preferred_life_time",
-    "expires",
-    // The timers of a bridge, and how many addresses it has learnt.
-    "fdb_n_learned",
-    "gc_timer",
-    "hello_timer",
-    "hold_timer",
-    "forward_delay_timer",
-    "message_age_timer",
-];
+const RTM_GETLINK: u16 = 18;
+const RTM_GETADDR: u16 = 22;
+const RTM_GETROUTE: u16 = 26;
+const RTM_GETRULE: u16 = 34;
+/// `RDMA_NLDEV_CMD_GET` of the client `RDMA_NL_NLDEV`.
+const RDMA_GET_DEVICE: u16 = (5 << 10) + 1;
+/// A request for links, with the attribute `IFLA_EXT_MASK`: with VFs, without statistics.
+const LINKS_WITH_VFS: [u8; 24] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 29, 0, 9, 0, 0, 0];
 
-/// The settings of links, and those that apply to all. Some cannot be read.
-const SYSCTLS: &str = "cd /proc/sys/net && grep -s '' -r ipv4/conf ipv6/conf || true";
+/// The sysctls of a link that the kernel's message about it does not contain, as a test of this crate verifies.
+const OTHER_SYSCTLS: [&str; 4] =
+    ["ra_honor_pio_life", "ra_honor_pio_pflag", "regen_min_advance", "stable_secret"];
 
 /// Links, addresses, routes, rules, sysctls and RDMA devices of a node and its pods, and the files of the state directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    facts: BTreeMap<String, String>,
+    facts: BTreeMap<String, Fact>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Fact {
+    Text(String),
+    /// Objects with the same identity, in the kernel's order.
+    Objects(Vec<Message>),
 }
 
 impl Snapshot {
-    /// Takes a snapshot of a node, whose network namespace is `node`, with the namespaces in a directory and the files of a
-    /// state directory.
-    pub(crate) fn of(node: &impl Observe, netns_dir: &Path, state_dir: &Path) -> Self {
+    /// Takes a snapshot of a node, whose network namespace is the calling thread's, with the namespaces in a directory and the
+    /// files of a state directory.
+    pub(crate) fn of(netns_dir: &Path, state_dir: &Path) -> Self {
         let mut snapshot = Self { facts: BTreeMap::new() };
-        snapshot.add_netns("node", node);
+        snapshot.add_netns("node");
         for (name, path) in entries(netns_dir) {
-            snapshot.add_netns(&format!("pod {name}"), &Inside(&path));
+            inside(&path, || snapshot.add_netns(&format!("pod {name}")));
         }
         snapshot.add_sysfs();
         snapshot.list(state_dir, "state");
         snapshot
     }
 
-    /// Adds the facts of `/sys` that the tools do not show: the names of the devices, the first GIDs of their tables, and
-    /// the RDMA device of each character device.
+    /// Adds the facts of `/sys` that the kernel's messages do not contain: the names of the devices, the first GIDs of their
+    /// tables, and the RDMA device of each character device.
     fn add_sysfs(&mut self) {
         for class in ["net", "infiniband", "infiniband_verbs", "infiniband_mad"] {
             for (name, path) in entries(&Path::new("/sys/class").join(class)) {
-                let ibdev = fs::read_to_string(path.join("ibdev")).unwrap_or_default();
+                let ibdev = read(&path.join("ibdev")).unwrap_or_default();
                 let fact = format!("{}{}", ibdev.trim(), gids(&path).join(" "));
-                self.facts.insert(format!("sysfs: {class} {name}"), fact);
+                self.facts.insert(format!("sysfs: {class} {name}"), Fact::Text(fact));
             }
         }
     }
 
-    fn add_netns(&mut self, place: &str, netns: &impl Observe) {
-        let mut facts = Vec::new();
-        let kinds = ["link", "addresses of", "route", "rule"];
-        let shown = netns.ip_batch(&["link show", "address show", "route show table all", "rule show"]);
-        for (kind, shown) in kinds.into_iter().zip(shown) {
-            facts.extend(shown.into_iter().map(|fact| (kind, fact)));
-        }
-        let shown = netns.ip6_batch(&["route show table all", "rule show"]);
-        for (kind, shown) in ["route6", "rule6"].into_iter().zip(shown) {
-            facts.extend(shown.into_iter().map(|fact| (kind, fact)));
+    /// Adds the facts of the calling thread's network namespace.
+    fn add_netns(&mut self, place: &str) {
+        let links = dump(SockProtocol::NetlinkRoute, RTM_GETLINK, &LINKS_WITH_VFS);
+        let names = links.iter().map(|link| link_name(link)).collect();
+        self.add_sysctls(place, &names);
+        self.add_objects(place, Kind::Link, links, &names);
+        for (kind, request) in
+            [(Kind::Address, RTM_GETADDR), (Kind::Route, RTM_GETROUTE), (Kind::Rule, RTM_GETRULE)]
+        {
+            // Of every address family.
+            let objects = dump(SockProtocol::NetlinkRoute, request, &[0; 12]);
+            self.add_objects(place, kind, objects, &names);
         }
         if Path::new("/sys/class/infiniband").exists() {
-            facts.extend(netns.rdma("dev show").into_iter().map(|dev| ("rdma", dev)));
+            let devices = dump(SockProtocol::NetlinkRDMA, RDMA_GET_DEVICE, &[]);
+            self.add_objects(place, Kind::RdmaDevice, devices, &names);
         }
-        for (kind, mut fact) in facts {
-            remove_volatile(&mut fact);
-            let keys = ["ifname", "src", "dst", "dev", "table", "gateway"];
-            let known: Vec<_> = keys.into_iter().filter_map(|key| fact[key].as_str()).collect();
-            // Two routes may have all of these in common.
-            let same = self.facts.entry(format!("{place}: {kind} {}", known.join(" "))).or_default();
-            same.push_str(&fact.to_string());
+    }
+
+    fn add_objects(&mut self, place: &str, kind: Kind, objects: Vec<Vec<u8>>, names: &LinkNames) {
+        for object in objects {
+            let message = Message::new(kind, object, names);
+            let fact = self.facts.entry(format!("{place}: {}", message.identity()));
+            match fact.or_insert_with(|| Fact::Objects(Vec::new())) {
+                Fact::Objects(same) => same.push(message),
+                Fact::Text(text) => panic!("{text}"),
+            }
         }
-        for line in netns.run("sh", &["-c", SYSCTLS]).lines() {
-            let (name, value) = line.split_once(':').unwrap_or((line, ""));
-            self.facts.insert(format!("{place}: sysctl {name}"), value.to_owned());
+    }
+
+    /// Adds the sysctls that the messages about links do not contain: of all links and of new ones, and some of each link. Some
+    /// cannot be read.
+    fn add_sysctls(&mut self, place: &str, names: &LinkNames) {
+        let of_links =
+            names.values().flat_map(|link| OTHER_SYSCTLS.map(|sysctl| format!("ipv6/conf/{link}/{sysctl}")));
+        let of = |dir: &str| {
+            let name = |(file, _): (String, PathBuf)| format!("{dir}/{file}");
+            entries(&Path::new("/proc/sys/net").join(dir)).into_iter().map(name).collect::<Vec<_>>()
+        };
+        let others = ["ipv4/conf/all", "ipv4/conf/default", "ipv6/conf/all", "ipv6/conf/default"];
+        for sysctl in others.into_iter().flat_map(of).chain(of_links) {
+            if let Ok(value) = read(&Path::new("/proc/sys/net").join(&sysctl)) {
+                self.facts.insert(format!("{place}: sysctl {sysctl}"), Fact::Text(value));
+            }
         }
     }
 
@@ -108,7 +130,7 @@ impl Snapshot {
             // Reading a pipe would block.
             let read = |path: &Path| if path.is_file() { fs::read(path) } else { Ok(b"not a file".to_vec()) };
             let content = content.or_else(|_| read(&path).map(|b| String::from_utf8_lossy(&b).into_owned()));
-            self.facts.insert(name, content.unwrap_or_else(|e| e.to_string()));
+            self.facts.insert(name, Fact::Text(content.unwrap_or_else(|e| e.to_string())));
         }
     }
 
@@ -131,25 +153,45 @@ impl Snapshot {
         assert!(difference.is_empty(), "the node is not as before:\n{difference}");
     }
 
-    /// Returns the facts that are new (`+`) or gone (`-`) since an earlier snapshot, one per line.
+    /// Returns the facts that are new (`+`) or gone (`-`) since an earlier snapshot, one per line; of objects that have changed
+    /// the attributes.
     pub fn difference(&self, before: &Self) -> String {
         let mut text = String::new();
         for (sign, these, others) in [('-', before, self), ('+', self, before)] {
-            for (key, value) in
-                these.facts.iter().filter(|(key, value)| others.facts.get(*key) != Some(value))
-            {
-                let _ = writeln!(text, "{sign} {key}: {value}");
+            for (key, fact) in these.facts.iter().filter(|(key, fact)| others.facts.get(*key) != Some(fact)) {
+                let (lines, known) =
+                    (fact.lines(), others.facts.get(key).map(Fact::lines).unwrap_or_default());
+                let mut differing: Vec<_> = lines.iter().filter(|line| !known.contains(line)).collect();
+                // Their order, or how many there are of them.
+                if differing.is_empty() {
+                    differing.extend(&lines);
+                }
+                for line in differing {
+                    let _ = writeln!(text, "{sign} {key}: {line}");
+                }
             }
         }
         text
     }
 }
 
+impl Fact {
+    fn lines(&self) -> Vec<String> {
+        match self {
+            Self::Text(text) => vec![text.clone()],
+            Self::Objects(objects) => objects.iter().flat_map(Message::lines).collect(),
+        }
+    }
+}
+
 /// Returns the GIDs of a device, sorted: their order depends on which entries were free.
 fn gids(device: &Path) -> Vec<String> {
     let table = device.join("ports/1/gids");
+    if !table.exists() {
+        return Vec::new();
+    }
     let mut gids: Vec<_> = (0..24)
-        .filter_map(|index| fs::read_to_string(table.join(index.to_string())).ok())
+        .filter_map(|index| read(&table.join(index.to_string())).ok())
         .map(|gid| gid.trim().to_owned())
         .filter(|gid| gid.bytes().any(|b| b != b'0' && b != b':'))
         .collect();
@@ -157,24 +199,11 @@ fn gids(device: &Path) -> Vec<String> {
     gids
 }
 
-fn remove_volatile(fact: &mut Value) {
-    if let Value::Object(object) = fact {
-        if object.get("link_type").is_some_and(|kind| kind == "infiniband") {
-            remove_queue_pair(object);
-        }
-        object.retain(|key, _| !VOLATILE.contains(&key.as_str()));
-        object.values_mut().for_each(remove_volatile);
-    } else if let Value::Array(list) = fact {
-        list.iter_mut().for_each(remove_volatile);
-    }
-}
-
-/// Removes the number of the queue pair from the address of an IPoIB link: its first four bytes. The kernel creates another
-/// queue pair whenever it creates the link, as it does when the RDMA device moves.
-fn remove_queue_pair(link: &mut Map<String, Value>) {
-    if let Some(Value::String(address)) = link.get_mut("address") {
-        *address = address.split(':').skip(4).collect::<Vec<_>>().join(":");
-    }
+/// Reads a file of the kernel, whose content is short, with one call.
+fn read(path: &Path) -> io::Result<String> {
+    let mut content = [0; 4096];
+    let length = File::open(path)?.read(&mut content)?;
+    Ok(String::from_utf8_lossy(&content[..length]).into_owned())
 }
 
 fn entries(dir: &Path) -> Vec<(String, PathBuf)> {

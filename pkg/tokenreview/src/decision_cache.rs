@@ -109,8 +109,10 @@ mod tests {
             "the boundary between token and path is part of the hash"
         );
         assert_eq!(cache.find("wrong", "/metrics"), Some(AccessDecision::Unauthenticated));
+        cache.insert("right", "/api/v1/node", AccessDecision::Forbidden);
         advance(DENIED_TTL).await;
         assert_eq!(cache.find("wrong", "/metrics"), None);
+        assert_eq!(cache.find("right", "/api/v1/node"), None, "a role may have been granted meanwhile");
         assert_eq!(cache.find("right", "/metrics"), Some(AccessDecision::Allowed));
         advance(ALLOWED_TTL).await;
         assert_eq!(cache.find("right", "/metrics"), None);
@@ -130,8 +132,12 @@ mod tests {
             advance(DENIED_TTL / 100).await; // the rate limits allow fewer reviews
         }
         assert_eq!(known(), [true, false, false]);
-        cache.insert("right", "/metrics", AccessDecision::Unauthenticated);
-        assert_eq!(known(), [false; 3], "the token was revoked");
+        for revoked in [AccessDecision::Forbidden, AccessDecision::Unauthenticated] {
+            cache.insert("right", "/metrics", AccessDecision::Allowed);
+            assert_eq!(known(), [true, false, false]);
+            cache.insert("right", "/metrics", revoked);
+            assert_eq!(known(), [false; 3], "the token or its role was revoked");
+        }
         cache.insert("right", "/metrics", AccessDecision::Allowed);
         advance(ALLOWED_TTL + KNOWN).await;
         assert_eq!(known(), [false; 3]);

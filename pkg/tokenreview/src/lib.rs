@@ -138,3 +138,6 @@ impl fmt::Debug for TokenReviewer {
         f.debug_struct("TokenReviewer").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -118,3 +118,91 @@ impl Tunables<'_> {
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the settings of a profile as `setting = value`.
+    fn settings(profile: &TuneProfile, root: &Path) -> Vec<String> {
+        of(profile, root).iter().map(|(setting, wanted)| format!("{setting} = {}", wanted.text())).collect()
+    }
+
+    #[test]
+    fn each_key_of_a_profile_has_settings_for_all_objects_of_the_node() {
+        let root = tempfile::tempdir().unwrap();
+        for dir in [
+            "sys/devices/system/cpu/cpu10/cpufreq",
+            "sys/devices/system/cpu/cpu2/cpufreq",
+            "sys/devices/system/cpu/cpu3",
+            "sys/class/infiniband/mlx5_1/ports/1",
+            "sys/class/infiniband/mlx5_0/ports/1",
+            "sys/class/infiniband/mlx5_0/ports/2",
+            "lib/systemd/system",
+        ] {
+            fs::create_dir_all(root.path().join(dir)).unwrap();
+        }
+        for service in ["k3s-agent", "docker", "sshd"] {
+            let unit = format!("lib/systemd/system/{service}.service");
+            fs::write(root.path().join(unit), "[Service]\n").unwrap();
+        }
+        let none = TuneProfile {
+            numa_balancing_off: false,
+            neighbours: 1000,
+            multi_rail: false,
+            governor: String::new(),
+            memlock: false,
+            roce_tos: None,
+        };
+        let neighbours = [
+            "net.ipv4.neigh.default.gc_thresh1 = 250",
+            "net.ipv4.neigh.default.gc_thresh2 = 500",
+            "net.ipv4.neigh.default.gc_thresh3 = 1000",
+            "net.ipv6.neigh.default.gc_thresh1 = 250",
+            "net.ipv6.neigh.default.gc_thresh2 = 500",
+            "net.ipv6.neigh.default.gc_thresh3 = 1000",
+        ];
+        assert_eq!(settings(&none, root.path()), neighbours);
+        let further = |profile: TuneProfile| settings(&profile, root.path())[neighbours.len()..].to_vec();
+        let numa = TuneProfile { numa_balancing_off: true, ..none.clone() };
+        assert_eq!(settings(&numa, root.path())[0], "kernel.numa_balancing = 0");
+        assert_eq!(
+            further(TuneProfile { multi_rail: true, ..none.clone() }),
+            [
+                "net.ipv4.conf.all.arp_ignore = 1",
+                "net.ipv4.conf.all.arp_announce = 2",
+                "net.ipv4.conf.all.rp_filter = 2"
+            ]
+        );
+        assert_eq!(
+            further(TuneProfile { governor: "powersave".into(), ..none.clone() }),
+            ["governor of CPU 2 = powersave", "governor of CPU 10 = powersave"]
+        );
+        assert_eq!(
+            further(TuneProfile { roce_tos: Some(0), ..none.clone() }),
+            [
+                "RoCE type of service of mlx5_0, port 1 = 0",
+                "RoCE type of service of mlx5_0, port 2 = 0",
+                "RoCE type of service of mlx5_1, port 1 = 0"
+            ]
+        );
+        assert_eq!(
+            further(TuneProfile { memlock: true, ..none }),
+            ["LimitMEMLOCK of docker = infinity", "LimitMEMLOCK of k3s-agent = infinity"]
+        );
+    }
+
+    #[test]
+    fn a_value_that_is_as_good_as_the_desired_one_stays() {
+        let (off, loose, least) =
+            (DesiredValue::Exactly("0".into()), DesiredValue::InsteadOf("1", "2"), DesiredValue::AtLeast(10));
+        for (wanted, met, not_met) in [
+            (&off, &["0"][..], &["1", ""][..]),
+            (&loose, &["0", "2"], &["1"]),
+            (&least, &["10", "11"], &["9", "x"]),
+        ] {
+            assert!(met.iter().all(|value| wanted.is_met(value)), "{}", wanted.text());
+            assert!(!not_met.iter().any(|value| wanted.is_met(value)), "{}", wanted.text());
+        }
+    }
+}

@@ -93,6 +93,7 @@ mod tests {
 
     #[test]
     fn an_invalid_key_is_named() {
+        assert_eq!(TuneProfile::parse("neighbours: 1000000").unwrap().neighbours, 1_000_000);
         for (text, said) in [
             ("tcpBuffers: big", "tcpBuffers: unknown field"),
             ("roceTos: 256", "roceTos: "),

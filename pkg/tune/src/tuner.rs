@@ -206,7 +206,8 @@ mod tests {
         assert!(node.read(DROP_IN).unwrap().ends_with("[Service]\nLimitMEMLOCK=infinity"));
         assert!(node.read(SYSCTLS).unwrap().contains("\nkernel.numa_balancing = 0\n"));
         assert!(node.apply(&TuneProfile::default()).is_empty());
-        assert_eq!(node.revert().len(), 5);
+        let reverted: Vec<_> = node.revert().iter().map(|outcome| outcome.change.knob.to_string()).collect();
+        assert!(reverted.iter().eq(expected.iter().rev()), "the last change first: {reverted:?}");
         assert_eq!(node.read(NUMA).as_deref(), Some("1"));
         assert_eq!(
             node.read("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").as_deref(),
@@ -214,6 +215,35 @@ mod tests {
         );
         assert_eq!((node.read(DROP_IN), node.read(SYSCTLS)), (None, None));
         assert!(node.revert().is_empty());
+    }
+
+    #[test]
+    fn a_unit_of_the_administrator_counts_before_that_of_the_package() {
+        let node = FakeNode::new();
+        node.write("etc/systemd/system/containerd.service", "[Service]\nLimitMEMLOCK=infinity\n");
+        node.write("etc/systemd/system/crio.service", "[Service]\n");
+        let done = node.apply(&TuneProfile::default());
+        assert_eq!(done.last().map(String::as_str), Some("LimitMEMLOCK of crio"));
+        assert!(!done.contains(&"LimitMEMLOCK of containerd".to_owned()), "{done:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_reverted_is_kept_in_its_order() {
+        let node = FakeNode::new();
+        node.apply(&TuneProfile::default());
+        let thresholds = ["1", "2"].map(|n| format!("proc/sys/net/ipv4/neigh/default/gc_thresh{n}"));
+        for path in thresholds.map(|path| node.root().join(path)) {
+            fs::remove_file(&path).unwrap();
+            fs::create_dir(&path).unwrap();
+        }
+        let failed = node.revert().into_iter().filter(|outcome| outcome.error.is_some()).count();
+        let kept = SavedSettings::read(node.root()).unwrap().changes;
+        let kept: Vec<_> = kept.iter().map(|change| (change.knob.to_string(), &*change.from)).collect();
+        let expected = [("1", "128"), ("2", "512")];
+        assert_eq!(kept, expected.map(|(n, from)| (format!("net.ipv4.neigh.default.gc_thresh{n}"), from)));
+        assert_eq!(failed, 2);
+        let at_boot = node.read(SYSCTLS).unwrap();
+        assert!(at_boot.contains("gc_thresh2 = ") && !at_boot.contains("numa_balancing"), "{at_boot}");
     }
 
     #[test]
@@ -230,8 +260,49 @@ mod tests {
         let node = FakeNode::new();
         node.apply(&TuneProfile::default());
         node.apply(&TuneProfile { neighbours: 65_536, ..TuneProfile::default() });
+        // A boot sets another value, and the profile is applied again.
+        node.write(NUMA, "3\n");
+        node.apply(&TuneProfile::default());
         node.revert();
         assert_eq!(node.read("proc/sys/net/ipv4/neigh/default/gc_thresh1").as_deref(), Some("128"));
+        assert_eq!(node.read(NUMA).as_deref(), Some("1"));
+    }
+
+    #[test]
+    fn a_value_that_another_program_has_set_in_between_is_restored() {
+        let node = FakeNode::new();
+        let threshold = "proc/sys/net/ipv4/neigh/default/gc_thresh1";
+        node.apply(&TuneProfile::default());
+        node.write(threshold, "5000\n");
+        node.apply(&TuneProfile { neighbours: 65_536, ..TuneProfile::default() });
+        assert_eq!(node.read(threshold).as_deref(), Some("16384"));
+        node.revert();
+        assert_eq!(node.read(threshold).as_deref(), Some("5000"));
+    }
+
+    #[test]
+    fn a_setting_that_has_its_former_value_again_is_not_listed_by_revert() {
+        let node = FakeNode::new();
+        node.write("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+        node.write("sys/kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_tos", "0\n");
+        for tos in [106, 0] {
+            node.apply(&TuneProfile { roce_tos: Some(tos), ..TuneProfile::default() });
+        }
+        let reverted = node.revert();
+        assert_eq!(reverted.len(), 5);
+        assert!(!reverted.iter().any(|outcome| matches!(outcome.change.knob, Setting::RoceTos { .. })));
+        assert!(SavedSettings::read(node.root()).unwrap().changes.is_empty());
+    }
+
+    #[test]
+    fn a_setting_whose_former_value_cannot_be_saved_is_not_changed() {
+        let node = FakeNode::new();
+        // Where the new file is written before it replaces the former one.
+        node.write("var/lib/silkrail/.tune.json.silkrail/x", "");
+        let tuner = Tuner::of(node.root());
+        let (changes, _) = tuner.compare(&TuneProfile::default()).unwrap();
+        tuner.apply(changes).unwrap_err();
+        assert_eq!(node.read(NUMA).as_deref(), Some("1"));
     }
 
     #[test]
@@ -246,6 +317,10 @@ mod tests {
             absent.contains(&"RoCE type of service of mlx5_0, port 1".to_owned()),
             "rdma_cm is not loaded"
         );
+        // As soon as it is, a directory makes it show the settings of the device.
+        fs::create_dir_all(node.root().join("sys/kernel/config/rdma_cm")).unwrap();
+        Tuner::of(node.root()).compare(&profile).unwrap();
+        assert!(node.root().join("sys/kernel/config/rdma_cm/mlx5_0").is_dir());
         node.write("sys/kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_tos", "0\n");
         let (changes, _) = Tuner::of(node.root()).compare(&profile).unwrap();
         assert!(changes.iter().any(|change| (&*change.from, &*change.to) == ("0", "106")), "{changes:?}");

@@ -44,12 +44,16 @@ mod tests {
             (951_782_400, "2000-02-29T00:00:00Z"),
             (1_709_251_199, "2024-02-29T23:59:59Z"),
             (1_709_251_200, "2024-03-01T00:00:00Z"),
+            (1_767_225_599, "2025-12-31T23:59:59Z"),
+            (1_767_225_600, "2026-01-01T00:00:00Z"),
             (1_795_161_662, "2026-11-20T08:01:02Z"),
             (4_107_542_400, "2100-03-01T00:00:00Z"),
         ] {
             assert_eq!(rfc3339(seconds), text);
         }
-        assert!(now().starts_with("20"));
+        let clock = || rfc3339(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs());
+        let (before, now, after) = (clock(), now(), clock());
+        assert!((&before..=&after).contains(&&now), "{now} is from {before} to {after}");
     }
 
     #[test]

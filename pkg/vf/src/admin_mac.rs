@@ -28,7 +28,7 @@ pub struct SavedAdminMac {
 impl SavedAdminMac {
     /// Returns the address that the PF shows now, if any.
     pub fn of(owner: &Attachment, vf: &HostVf) -> Option<Self> {
-        let mac = vf.settings.mac?;
+        let mac = vf.settings.as_ref()?.mac?;
         Some(Self { owner: owner.clone(), vf: vf.pci, pf: vf.pf.pci, index: vf.index, mac })
     }
 

@@ -162,3 +162,50 @@ impl fmt::Display for Change {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use identifiers::{Attachment, VfIndex};
+    use journal::Change as _;
+    use rdma::Guid;
+    use serde_json::json;
+
+    use super::*;
+    use crate::HostLinkState;
+
+    #[test]
+    fn what_the_kernel_forgets_does_not_survive_a_reboot_and_claims_are_released_last() {
+        let owner = Attachment { container_id: "a".parse().unwrap(), ifname: "net1".parse().unwrap() };
+        let (vf, pf) = ("0000:af:00.2".parse().unwrap(), "0000:af:00.0".parse().unwrap());
+        let index = VfIndex(0);
+        let home = HostLinkState::from_go_state("eth0".parse().unwrap(), None, None);
+        let mac = [2, 0, 0, 0, 0, 1];
+        let mac = identifiers::MacAddr::from_bytes(&mac).unwrap();
+        let claim = json!({
+            "part": "vf", "function": "0000:af:00.2", "owner": {"containerId": "a", "ifname": "net1"},
+            "netns": "/run/netns/a", "netnsId": {"dev": 4, "ino": 5}, "bootId": "b",
+        });
+        let claim: DeviceClaim = serde_json::from_value(claim).unwrap();
+        for (change, step, survives, is_last) in [
+            (Change::Claim(claim), "claim", true, true),
+            (Change::Published(PodMapWrite::of(&owner)), "podmap", true, false),
+            (Change::Mac(SavedAdminMac::from_go_state(&owner, vf, pf, index, mac)), "mac", false, false),
+            (Change::Move(LinkMove::from_go_state(&owner, vf.into(), None, home)), "move", false, false),
+            (
+                Change::Configured(VfConfigured::from_go_state(&owner, vf, pf, index, Vec::new())),
+                "configure",
+                false,
+                false,
+            ),
+            (
+                Change::Guids(VfGuids::from_go_state(&owner, vf, pf, index, Guid(0), None)),
+                "guids",
+                false,
+                false,
+            ),
+        ] {
+            let is = (change.step(), change.survives_reboot(), change.revert_last());
+            assert_eq!(is, (step, survives, is_last), "{change:?}");
+        }
+    }
+}

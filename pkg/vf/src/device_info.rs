@@ -14,6 +14,7 @@ use identifiers::PciAddress;
 use plugin_runtime::Error;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use tracing::warn;
 
 /// The directory of the files: Multus' `DefaultCNIDeviceInfoDir`. `/var/run` is a link to `/run`.
 const DIRECTORIES: [&str; 2] = ["/var/run/k8s.cni.cncf.io/devinfo/cni", "/run/k8s.cni.cncf.io/devinfo/cni"];
@@ -26,13 +27,17 @@ pub fn path(common: &CallContext<'_>) -> Result<Option<PathBuf>, cni::Error> {
     let Some(runtime) = common.conf.runtime()? else { return Ok(None) };
     let Some(text) = runtime.text("CNIDeviceInfoFile")? else { return Ok(None) };
     let path = Path::new(text);
-    let is_allowed =
-        |directory: &&str| path.parent() == Some(Path::new(directory)) && path.file_name().is_some();
-    if DIRECTORIES.iter().any(is_allowed) {
+    if is_allowed(path) {
         return Ok(Some(path.to_owned()));
     }
     let expected = format!("a file in {}", DIRECTORIES[0]);
     Err(runtime.invalid("CNIDeviceInfoFile", &expected, format!("{text:?}")))
+}
+
+/// Whether a path is a file in the directory of these files.
+fn is_allowed(path: &Path) -> bool {
+    let is_in = |directory: &&str| path.parent() == Some(Path::new(directory)) && path.file_name().is_some();
+    DIRECTORIES.iter().any(is_in)
 }
 
 /// The change that a device information file was written.
@@ -73,7 +78,18 @@ impl DeviceInfoWrite {
     /// # Errors
     /// If the file cannot be read, written or removed.
     pub fn revert(&self) -> Result<(), Error> {
-        let present = statefile::read(&self.path)?;
+        if !is_allowed(&self.path) {
+            warn!(path = %self.path.display(), "not a device information file: no ADD has written it");
+            return Ok(());
+        }
+        self.restore()
+    }
+
+    fn restore(&self) -> Result<(), Error> {
+        let present = match statefile::read(&self.path) {
+            Err(error) if error.is_foreign() => return Ok(()),
+            present => present?,
+        };
         if present.as_deref() != Some(self.content.as_bytes()) {
             return Ok(());
         }
@@ -154,13 +170,24 @@ mod tests {
         let read = || std::fs::read_to_string(&path).ok();
         change(None).apply().unwrap();
         assert_eq!(read().as_deref(), Some("ours"));
-        change(Some("theirs")).revert().unwrap();
+        change(Some("theirs")).restore().unwrap();
         assert_eq!(read().as_deref(), Some("theirs"));
-        change(None).revert().unwrap();
+        change(None).restore().unwrap();
         assert_eq!(read().as_deref(), Some("theirs"));
         change(None).apply().unwrap();
-        change(None).revert().unwrap();
+        change(None).restore().unwrap();
         assert_eq!(read(), None);
-        change(None).revert().unwrap();
+        change(None).restore().unwrap();
+    }
+
+    #[test]
+    fn a_file_outside_the_directory_is_not_reverted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("net1");
+        let change =
+            DeviceInfoWrite { path: path.clone(), content: "ours".into(), former: Some("theirs".into()) };
+        change.apply().unwrap();
+        change.revert().unwrap();
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "ours");
     }
 }

@@ -65,6 +65,12 @@ pub(crate) enum VfError {
     /// The driver did not create the VF's link again.
     #[error("VF {vf} has no link after {after}: its driver {driver} did not create one within {waited}")]
     NoLinkAfter { vf: PciAddress, after: &'static str, driver: String, waited: String },
+    /// The PF has no link in the node's network namespace.
+    #[error(
+        "PF {pf} has no link on the node, through which its VFs are configured: {}",
+        driver.as_ref().map_or_else(|| "it has no driver".to_owned(), |driver| format!("its driver is {driver}"))
+    )]
+    NoPfLink { pf: PciAddress, driver: Option<String> },
     /// The PF does not list the VF.
     #[error("PF {pf} does not report the settings of its VF {index}")]
     NoSettings { pf: String, index: VfIndex },
@@ -118,6 +124,7 @@ impl PluginError for VfError {
             }
             Self::GuidRefused { .. }
             | Self::NoLinkAfter { .. }
+            | Self::NoPfLink { .. }
             | Self::NoSettings { .. }
             | Self::NoLink { .. }
             | Self::NoDriver(_)
@@ -158,7 +165,14 @@ impl VfError {
             Self::IsEthernet { .. } => {
                 "use the plugin sriov for it; a card in InfiniBand mode (LINK_TYPE_P1=1, by mlxconfig) has VFs for ib-sriov"
             }
-            Self::NoSettings { .. } => "check whether sriov_numvfs was changed",
+            Self::NoPfLink { .. } => {
+                "try again after a reload of the driver; if it stays so, bind the driver, or move the link of the PF back to the network \
+                 namespace of the node, in which the plugin must run (hostNetwork of the pod of Multus)"
+            }
+            Self::NoSettings { .. } => {
+                "try again: its driver may be initialising or resetting the VF. If it stays so, the PF cannot configure its VFs, as on \
+                 the host of a DPU: remove the keys that set something of the VF (vlan, mac, spoofchk, trust, link_state, rates, guid)"
+            }
             Self::NoLink { .. } => {
                 "its network device is in another network namespace, or its driver failed; \
                  `silkrail pods` shows the pod that has it"

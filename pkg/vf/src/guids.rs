@@ -9,7 +9,7 @@ use exclusive_rdma::DriverRebind;
 use identifiers::{Attachment, PciAddress, VfIndex};
 use plugin_runtime::{Error, Node, retry_while_busy};
 use rdma::Guid;
-use rtnl::{Link, VfSetting};
+use rtnl::{Link, VfSetting, VfSettings};
 use serde::{Deserialize, Serialize};
 use sysfs::Function;
 
@@ -40,7 +40,7 @@ impl VfGuids {
     /// # Errors
     /// If sysfs cannot be read.
     pub fn of(owner: &Attachment, node: &Node, vf: &HostVf, guid: Guid) -> Result<Option<Self>, Error> {
-        let (is_node, is_port) = (vf.settings.node_guid.map(Guid), effective_port_guid(vf));
+        let (is_node, is_port) = (known_guid(vf, |settings| settings.node_guid), effective_port_guid(vf));
         if is_node == Some(guid) && is_port == guid {
             return Ok(None);
         }
@@ -168,7 +168,11 @@ pub fn wait_for_link(node: &Node, vf: PciAddress, after: &'static str, driver: &
 /// Returns the GUID that a VF's port uses: that of its link. For a VF in user space, it is the one that the PF reports.
 pub fn effective_port_guid(vf: &HostVf) -> Guid {
     let of_link = vf.link.as_ref().and_then(port_guid_of);
-    of_link.or(vf.settings.port_guid.map(Guid)).unwrap_or(Guid::UNASSIGNED)
+    of_link.or(known_guid(vf, |settings| settings.port_guid)).unwrap_or(Guid::UNASSIGNED)
+}
+
+fn known_guid(vf: &HostVf, guid: impl FnOnce(&VfSettings) -> Option<u64>) -> Option<Guid> {
+    vf.settings.as_ref().and_then(guid).map(Guid)
 }
 
 /// Returns the port GUID in an IPoIB link's address: its last eight bytes (RFC 4391).
@@ -185,5 +189,84 @@ fn restorable(guid: Guid) -> u64 {
 impl fmt::Display for VfGuids {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "GUIDs of VF {}", self.vf)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use state::StateDir;
+
+    use super::*;
+    use crate::host_link::tests::link;
+
+    const FORMER: u64 = 0x0200_0000_0000_0001;
+    const WANTED: Guid = Guid(0x0200_0000_0000_0002);
+
+    /// An IPoIB link with a GUID, as the driver creates it.
+    fn with_guid(guid: u64) -> Link {
+        let mut address = vec![0; 12];
+        address.extend_from_slice(&guid.to_be_bytes());
+        Link { address: identifiers::HardwareAddr::from_bytes(&address), ..link(rtnl::INFINIBAND) }
+    }
+
+    /// A VF in user space, whose GUIDs only its PF knows.
+    fn vf(node_guid: Option<u64>, port_guid: Option<u64>) -> HostVf {
+        let pf = VfParent { pci: "0000:af:00.0".parse().unwrap(), link: link(rtnl::INFINIBAND) };
+        let settings = Some(VfSettings { node_guid, port_guid, ..VfSettings::default() });
+        HostVf { pci: "0000:af:00.2".parse().unwrap(), pf, index: VfIndex(1), link: None, settings }
+    }
+
+    fn change(vf: &HostVf) -> Option<VfGuids> {
+        let node = Node::new(StateDir::at("/nonexistent"), Vec::new(), None);
+        let owner = Attachment { container_id: "a".parse().unwrap(), ifname: "net1".parse().unwrap() };
+        VfGuids::of(&owner, &node, vf, WANTED).unwrap()
+    }
+
+    #[test]
+    fn both_guids_must_be_the_wanted_one() {
+        let (wanted, other) = (Some(WANTED.0), Some(FORMER));
+        assert_eq!(change(&vf(wanted, wanted)), None);
+        for (node, port) in [(wanted, other), (other, wanted), (other, other), (None, wanted), (wanted, None)]
+        {
+            assert!(change(&vf(node, port)).is_some(), "{node:?} {port:?}");
+        }
+    }
+
+    #[test]
+    fn the_former_guids_are_those_that_can_be_set_again() {
+        let unassigned = Guid::UNASSIGNED.0;
+        for (node, port, expected) in [
+            (Some(FORMER), Some(FORMER + 7), (FORMER, FORMER + 7)),
+            (None, Some(FORMER), (FORMER, FORMER)),
+            (Some(0), Some(FORMER), (FORMER, FORMER)),
+            (Some(0), Some(0), (unassigned, unassigned)),
+            (None, None, (unassigned, unassigned)),
+        ] {
+            let change = change(&vf(node, port)).unwrap();
+            assert_eq!((change.node_before, change.port_before), expected, "{node:?} {port:?}");
+        }
+    }
+
+    #[test]
+    fn the_guid_of_a_port_is_that_of_its_link() {
+        let bound = HostVf { link: Some(with_guid(FORMER)), ..vf(Some(7), Some(7)) };
+        assert_eq!(effective_port_guid(&bound), Guid(FORMER));
+        assert_eq!(effective_port_guid(&vf(Some(6), Some(7))), Guid(7));
+        assert_eq!(effective_port_guid(&vf(None, None)), Guid::UNASSIGNED);
+        let ethernet = HostVf { link: Some(link(rtnl::ETHERNET)), ..vf(None, Some(7)) };
+        assert_eq!(effective_port_guid(&ethernet), Guid(7));
+    }
+
+    #[test]
+    fn a_driver_is_bound_again_unless_its_link_has_the_former_guid() {
+        let of = |port| change(&vf(Some(FORMER), Some(port))).unwrap();
+        let assigned = of(FORMER);
+        assert!(assigned.has_former_guid(&with_guid(FORMER)));
+        assert!(!assigned.has_former_guid(&with_guid(WANTED.0)) && !assigned.has_former_guid(&with_guid(0)));
+        for none in [0, Guid::UNASSIGNED.0] {
+            assert!(of(0).has_former_guid(&with_guid(none)));
+        }
+        assert!(!of(0).has_former_guid(&with_guid(FORMER)));
+        assert!(!of(0).has_former_guid(&link(rtnl::ETHERNET)));
     }
 }

@@ -79,7 +79,7 @@ impl HostFunction {
     /// Returns its administrative MAC address, if it has one.
     pub fn admin_mac(&self) -> Option<MacAddr> {
         match self {
-            Self::Vf(vf) => vf.settings.mac.filter(|mac| !mac.is_zero()),
+            Self::Vf(vf) => vf.settings.as_ref()?.mac.filter(|mac| !mac.is_zero()),
             Self::Scalable(_) => None,
         }
     }

@@ -6,7 +6,7 @@ use identifiers::Attachment;
 use plugin_runtime::{Error, Node, is_attached_by_go_since};
 use rtnl::{Handle, Link, LinkLayer};
 use state::claim::{self, ClaimKind};
-use sysfs::{Function, USER_SPACE_DRIVERS};
+use sysfs::Function;
 
 use crate::error::VfError;
 
@@ -30,14 +30,15 @@ fn find(node: &Node, function: &Function) -> Result<Option<Link>, Error> {
     if let Some(link) = host_link(node, function)? {
         return Ok(Some(link));
     }
-    let driver = node.sysfs.driver(function)?;
-    match driver.as_deref() {
-        Some(driver) if USER_SPACE_DRIVERS.contains(&driver) => Ok(None),
-        Some(driver) => wait_for_host_link(node, function, RETURN_TIMEOUT)?
-            .map(Some)
-            .ok_or_else(|| VfError::NoLink { vf: function.clone(), driver: driver.to_owned() }.into()),
-        None => Err(VfError::NoDriver(function.clone()).into()),
+    let Some(driver) = node.sysfs.driver(function)? else {
+        return Err(VfError::NoDriver(function.clone()).into());
+    };
+    if node.sysfs.user_space_nodes(function)?.is_some() {
+        return Ok(None);
     }
+    wait_for_host_link(node, function, RETURN_TIMEOUT)?
+        .map(Some)
+        .ok_or_else(|| VfError::NoLink { vf: function.clone(), driver }.into())
 }
 
 /// Refuses a VF of the other link layer. The network device of an InfiniBand VF is IP over InfiniBand, which belongs to its
@@ -103,8 +104,7 @@ pub fn may_have_link(node: &Node, function: &Function) -> Result<bool, Error> {
     if !node.sysfs.has(function)? {
         return Ok(false);
     }
-    let driver = node.sysfs.driver(function)?;
-    Ok(driver.is_some_and(|driver| !USER_SPACE_DRIVERS.contains(&driver.as_str())))
+    Ok(node.sysfs.driver(function)?.is_some() && node.sysfs.user_space_nodes(function)?.is_none())
 }
 
 /// Returns the link of a function, if it is in the host namespace.
@@ -143,13 +143,13 @@ pub fn wait_for_host_link(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use cni::Error as CniError;
     use identifiers::HardwareAddr;
 
     use super::*;
 
-    fn link(hardware: u16) -> Link {
+    pub(crate) fn link(hardware: u16) -> Link {
         Link {
             index: 7,
             name: "ibp175s0v0".into(),

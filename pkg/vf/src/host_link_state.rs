@@ -192,7 +192,7 @@ impl HostLinkState {
 
     /// Whether the link that has the former name is on the host only until another call has moved or renamed it.
     fn is_name_of_moving_vf(&self, node: &Node, owner: &Attachment) -> Result<bool, Error> {
-        let holder = node.links()?.find_link_called(&self.name)?;
+        let holder = node.links()?.find_link_called(self.name.as_str())?;
         match holder.map(|link| link.device.and_then(|device| device.parse().ok())) {
             None => Ok(true), // it has just been renamed
             Some(None) => Ok(false),
@@ -255,6 +255,39 @@ mod tests {
     use state::StateDir;
 
     use super::*;
+    use crate::host_link::tests::link;
+
+    #[test]
+    fn a_link_is_as_before_only_if_all_of_its_state_is() {
+        let mac = |last: u8| MacAddr::from_bytes(&[2, 0, 0, 0, 0, last]);
+        let is = Link { mac: mac(1), up: true, altnames: vec!["alt".into()], ..link(rtnl::ETHERNET) };
+        let state = HostLinkState {
+            name: is.name.parse().unwrap(),
+            index: None,
+            mac: is.mac,
+            permanent_mac: is.mac,
+            mtu: Some(is.mtu),
+            up: true,
+            altnames: Some(is.altnames.clone()),
+            settings: None,
+        };
+        assert!(state.matches(&is));
+        for other in [
+            Link { name: "eth9".into(), ..is.clone() },
+            Link { mtu: 1400, ..is.clone() },
+            Link { mac: mac(2), ..is.clone() },
+            Link { up: false, ..is.clone() },
+            Link { altnames: Vec::new(), ..is.clone() },
+            Link { altnames: vec!["alt".into(), "of-pod".into()], ..is.clone() },
+        ] {
+            assert!(!state.matches(&other), "{other:?}");
+        }
+        let unknown = HostLinkState { mac: None, mtu: None, altnames: None, ..state };
+        assert!(unknown.matches(&Link { mtu: 1, mac: mac(2), altnames: Vec::new(), ..is }));
+        for (name, expected) in [("p0v1", true), ("p\u{fffd}", false), ("a b", false)] {
+            assert_eq!(is_writable(name), expected, "{name:?}");
+        }
+    }
 
     #[test]
     fn every_permanent_address_is_removed() {

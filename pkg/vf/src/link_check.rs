@@ -1,6 +1,6 @@
 //! CHECK: whether a VF's link has the attributes that ADD reported.
 
-use cni::{AddResult, CheckRequest, Error as CniError};
+use cni::{AddResult, CheckRequest, Error as CniError, ResultInterface};
 use plugin_runtime::{Error, PodNetns};
 use pod_routing::PodRouting;
 
@@ -22,12 +22,33 @@ pub(crate) fn verify_link(
         return Err(CniError::config(format!("prevResult has no interface {ifname}")));
     };
     let link = pod.links.link(&request.attachment.ifname).map_err(Error::from)?;
-    let is = link.address.to_string();
-    let was = described.mac.clone().unwrap_or_default();
-    if !was.eq_ignore_ascii_case(&is) {
-        return Err(Error::from(VfError::OtherMac { name: ifname.to_owned(), is, was }).into());
-    }
+    require_address(described, &link.address.to_string()).map_err(Error::from)?;
     let mut own = prev.clone();
     own.ips.retain(|ip| ip.interface == Some(index));
     Ok(routing.verify(pod, &link, &own)?)
+}
+
+/// Checks the hardware address of the pod's link, unless the result has none: it is optional (CNI specification, ADD success).
+fn require_address(described: &ResultInterface, is: &str) -> Result<(), VfError> {
+    match described.mac.clone().filter(|was| !was.eq_ignore_ascii_case(is)) {
+        Some(was) => Err(VfError::OtherMac { name: described.name.clone(), is: is.to_owned(), was }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_of_a_result_need_not_have_a_hardware_address() {
+        let result = |mac: Option<&str>| {
+            let (name, mac) = ("net1".to_owned(), mac.map(str::to_owned));
+            require_address(&ResultInterface { name, mac, ..ResultInterface::default() }, "00:11:22:33:44:5a")
+        };
+        for mac in [None, Some("00:11:22:33:44:5a"), Some("00:11:22:33:44:5A")] {
+            assert!(result(mac).is_ok(), "{mac:?}");
+        }
+        assert!(matches!(result(Some("00:11:22:33:44:5b")), Err(VfError::OtherMac { .. })));
+    }
 }

@@ -32,7 +32,8 @@ impl VfConfigured {
     /// Returns the changes that an ADD will make: of pairs of a new and a former value, those that differ from the VF's
     /// current settings.
     pub fn of(owner: &Attachment, vf: &HostVf, mut wanted: Vec<(VfSetting, VfSetting)>) -> Self {
-        wanted.retain(|(change, _)| !change.is_in_place(&vf.settings));
+        let is_in_place = |change: VfSetting| vf.settings.as_ref().is_some_and(|now| change.is_in_place(now));
+        wanted.retain(|(change, _)| !is_in_place(*change));
         let (set, restore) = wanted.into_iter().unzip();
         Self { owner: owner.clone(), vf: vf.pci, pf: vf.pf.pci, index: vf.index, set, restore }
     }
@@ -164,5 +165,30 @@ fn key(change: VfSetting) -> &'static str {
 impl fmt::Display for VfConfigured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "settings of VF {}", self.vf)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rtnl::VfSettings;
+
+    use super::*;
+    use crate::host_link::tests::link;
+
+    #[test]
+    fn only_settings_that_differ_are_changed_and_restored() {
+        let pf = VfParent { pci: "0000:af:00.0".parse().unwrap(), link: link(rtnl::ETHERNET) };
+        let settings = Some(VfSettings { trust: Some(false), spoofchk: Some(true), ..VfSettings::default() });
+        let vf = HostVf { pci: "0000:af:00.2".parse().unwrap(), pf, index: VfIndex(1), link: None, settings };
+        let owner = Attachment { container_id: "a".parse().unwrap(), ifname: "net1".parse().unwrap() };
+        let wanted = vec![
+            (VfSetting::Trust(true), VfSetting::Trust(false)),
+            (VfSetting::SpoofCheck(true), VfSetting::SpoofCheck(true)),
+            (VfSetting::LinkState(1), VfSetting::LinkState(0)),
+        ];
+        let change = VfConfigured::of(&owner, &vf, wanted);
+        assert_eq!(change.set, [VfSetting::Trust(true), VfSetting::LinkState(1)]);
+        assert_eq!(change.restore, [VfSetting::Trust(false), VfSetting::LinkState(0)]);
+        assert_eq!((change.vf, change.pf, change.index), (vf.pci, vf.pf.pci, vf.index));
     }
 }

@@ -185,6 +185,16 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_number_of_cached_logins_is_limited() {
+        let users = users(&format!("  alice: {}\n", hash("secret", 4))).unwrap();
+        users.valid().extend((0..MAX_CACHED_LOGINS).map(|n| [u8::try_from(n).unwrap(); 32]));
+        assert!(!users.verify(&login("alice", "wrong")));
+        assert_eq!(users.valid().len(), MAX_CACHED_LOGINS, "a guess removes no login");
+        assert!(users.verify(&login("alice", "secret")) && users.is_cached(&login("alice", "secret")));
+        assert!(users.valid().len() <= MAX_CACHED_LOGINS);
+    }
+
     /// Returns whether a login is valid, and the costs of the hashes that were computed for it.
     fn work(users: &BasicAuthUsers, user: &str, password: &str) -> (bool, Vec<u32>) {
         let work = RefCell::new(Vec::new());
@@ -229,6 +239,8 @@ mod tests {
             assert!(wrong.why.contains(part) && !wrong.why.contains(&hash), "{}", wrong.why);
         }
         assert!(users("  'a:b': x\n").unwrap_err().why.contains("colon"));
+        let with_cost = |cost: u32| users(&format!("  a: $2y${cost:02}${}\n", &hash("x", 4)[7..]));
+        assert!(with_cost(MAX_BCRYPT_COST).is_ok() && with_cost(MAX_BCRYPT_COST + 1).is_err());
     }
 
     #[test]

@@ -49,6 +49,12 @@ mod tests {
         let set = headers("X-Frame-Options: deny").unwrap();
         assert_eq!((set[0].0.as_str(), set[0].1.to_str().unwrap()), ("x-frame-options", "deny"));
         assert!(headers("X-Frame-Options: ''").unwrap().is_empty());
+        let more = headers(
+            "x-content-type-options: NoSniff\n    X-XSS-Protection: ''\n    strict-transport-security: a",
+        )
+        .unwrap();
+        let names: Vec<_> = more.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["strict-transport-security", "x-content-type-options"]);
         for (text, part) in [
             ("X-Frame-Options: all", "expected deny or sameorigin"),
             ("Set-Cookie: a", "unknown header"),

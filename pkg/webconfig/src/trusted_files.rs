@@ -138,11 +138,34 @@ mod tests {
     }
 
     #[test]
+    fn the_fingerprint_differs_for_each_content_of_each_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |contents: [&str; 2]| {
+            let mut files = TrustedFiles::relative_to(&dir.path().join("web.yaml"));
+            for (name, content) in ["a", "b"].into_iter().zip(contents) {
+                fs::write(dir.path().join(name), content).unwrap();
+                files.named(Path::new(name), ReadAccess::All).unwrap();
+            }
+            files.fingerprint()
+        };
+        assert_eq!(of(["ab", "c"]), of(["ab", "c"]));
+        assert!(of(["ab", "c"]) != of(["a", "bc"]) && of(["ab", "c"]) != of(["ab", "d"]));
+    }
+
+    #[test]
     fn special_and_large_files_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let mut files = TrustedFiles::relative_to(&dir.path().join("web.yaml"));
         nix::unistd::mkfifo(&dir.path().join("pipe"), nix::sys::stat::Mode::S_IRUSR).unwrap();
         fs::write(dir.path().join("long"), vec![b'.'; 1024 * 1024 + 1]).unwrap();
+        fs::write(dir.path().join("longest"), vec![b'.'; 1024 * 1024]).unwrap();
+        assert!(files.named(Path::new("longest"), ReadAccess::All).is_ok());
+        if geteuid().is_root() {
+            fs::write(dir.path().join("foreign"), "").unwrap();
+            std::os::unix::fs::chown(dir.path().join("foreign"), Some(65534), None).unwrap();
+            let error = files.named(Path::new("foreign"), ReadAccess::All).unwrap_err().to_string();
+            assert!(error.contains("is owned by user 65534; expected root"), "{error}");
+        }
         for (name, part) in [
             ("pipe", "not a regular file"),
             (".", "not a regular file"),

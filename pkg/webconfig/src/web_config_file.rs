@@ -228,6 +228,21 @@ basic_auth_users:
         let written = WebConfigFile::parse(text).unwrap();
         assert_eq!(written.users().unwrap()["alice"].referenced.line(), 18);
         assert_eq!(written.headers().count(), 1);
+        let all = [
+            "tls_server_config",
+            "client_auth_type RequireAndVerifyClientCert",
+            "client_allowed_sans",
+            "basic_auth_users",
+        ];
+        assert_eq!(written.requirements(), all);
+        for (less, required) in [
+            (text.replace("RequireAndVerifyClientCert", "VerifyClientCertIfGiven"), [all[0], all[2], all[3]]),
+            (text.replace("  client_allowed_sans: [prometheus]\n", ""), [all[0], all[1], all[3]]),
+            (text.replace("basic_auth_users:\n  alice: x\n", ""), [all[0], all[1], all[2]]),
+        ] {
+            assert_eq!(WebConfigFile::parse(&less).unwrap().requirements(), required, "{less}");
+        }
+        assert!(WebConfigFile::parse("{}").unwrap().requirements().is_empty());
         assert!(!written.has_key() && WebConfigFile::parse("tls_server_config: {key: k}").unwrap().has_key());
         assert!(WebConfigFile::parse("{}").unwrap().tls().is_none());
     }

@@ -1,6 +1,5 @@
-//! Owners, from an API server with and without faults.
-//!
-//! `api_server` is a small fake of the API server with the same HTTP API.
+//! Owners, from an API server with and without faults. `api_server` is a small fake of it with the
+//! same HTTP API.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -96,15 +95,18 @@ async fn if_an_owner_cannot_be_read_the_one_below_it_is_returned() {
 
 #[tokio::test]
 async fn an_unknown_kind_is_resolved_once_the_server_has_it() {
-    let server = FakeApiServer::new();
-    server.put_pod(NODE, "a", "p", owner("example.com/v1", "Thing", "thing", "t"));
-    let owners = watch(&server.listen().await);
-    until_owner(&owners, &pod("a", Some("p")), "example.com/v1 Thing ml/thing").await;
-    assert_eq!(reasons(&owners), [ErrorReason::Unreadable]);
-    server.serve_kind("example.com/v1", "Thing", "things", true);
-    server.put("apis/example.com/v1/namespaces/ml/things/thing", "t", owner("batch/v1", "Job", "j", "j"));
-    server.put("apis/batch/v1/namespaces/ml/jobs/j", "j", json!([]));
-    until_owner(&owners, &pod("a", Some("p")), "batch/v1 Job ml/j").await;
+    for group_exists in [false, true] {
+        let server = FakeApiServer::new();
+        server.serve_kind(if group_exists { "example.com/v1" } else { "v1" }, "Other", "others", true);
+        server.put_pod(NODE, "a", "p", owner("example.com/v1", "Thing", "thing", "t"));
+        let owners = watch(&server.listen().await);
+        until_owner(&owners, &pod("a", Some("p")), "example.com/v1 Thing ml/thing").await;
+        assert_eq!(reasons(&owners), [ErrorReason::Unreadable]);
+        server.serve_kind("example.com/v1", "Thing", "things", true);
+        server.put("apis/example.com/v1/namespaces/ml/things/thing", "t", owner("batch/v1", "Job", "j", "j"));
+        server.put("apis/batch/v1/namespaces/ml/jobs/j", "j", json!([]));
+        until_owner(&owners, &pod("a", Some("p")), "batch/v1 Job ml/j").await;
+    }
 }
 
 #[tokio::test]
@@ -315,6 +317,9 @@ async fn a_malformed_response_is_reported_as_such() {
     let owners = watch(&server.listen().await);
     until_owner(&owners, &pod("web-1-x", None), "apps/v1 ReplicaSet ml/web-1").await;
     assert_eq!(reasons(&owners), [ErrorReason::Malformed]);
+    server.fault("api/v1/pods", Some(ApiFault::Status(403)));
+    server.close_watches();
+    until("both errors", || reasons(&owners) == [ErrorReason::Malformed, ErrorReason::Permission]).await;
 }
 
 #[tokio::test]
@@ -377,6 +382,7 @@ async fn the_exporter_shows_owners_and_errors() {
         metrics: NameFilter::default(),
         device_timeout: Duration::from_secs(2),
         counter_file: None,
+        counter_sink: None,
         kept_files: 0,
         spiderpool: false,
         psn_interval: Duration::from_secs(1),

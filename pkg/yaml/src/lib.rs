@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 pub use error::InvalidYaml;
 use error::{MAX_DEPTH, MAX_VALUES};
-pub use lines::lines;
+pub use lines::{line_of, lines};
 
 /// Parses all documents of a text. Empty documents are skipped.
 ///
@@ -203,11 +203,18 @@ mod tests {
             "0x10"
         ]);
         assert_eq!(documents(text).unwrap(), [value]);
+        let text =
+            "[Null, NULL, True, TRUE, False, FALSE, \"7\", 'null', \"\", nULL]\n--- |\n  7\n--- >-\n  true\n";
+        let value = json!([null, null, true, true, false, false, "7", "null", "", "nULL"]);
+        assert_eq!(documents(text).unwrap(), [value, json!("7\n"), json!("true")]);
     }
 
     #[test]
     fn anchors_are_resolved() {
         assert_eq!(documents("a: &x [1]\nb: *x").unwrap(), [json!({"a": [1], "b": [1]})]);
+        let several = "a: &x 1\nb: &y {c: *x}\nd: [*y, *x]\ne: &x 2\nf: *x";
+        let value = json!({"a": 1, "b": {"c": 1}, "d": [{"c": 1}, 1], "e": 2, "f": 2});
+        assert_eq!(documents(several).unwrap(), [value]);
         assert!(matches!(documents("a: &x [*x]"), Err(InvalidYaml::Alias { line: 1 })));
         assert!(documents("a: &x 1\n---\nb: *x").is_err(), "anchors end with their document");
     }
@@ -236,6 +243,10 @@ mod tests {
         let error = documents("a: 1\na: 2").unwrap_err();
         assert_eq!(error.to_string(), "line 2: duplicate key \"a\"; remove one");
         assert!(matches!(documents("[1]: 2"), Err(InvalidYaml::Key { line: 1 })));
+        assert!(matches!(documents("~: 2"), Err(InvalidYaml::Key { line: 1 })));
+        let numbers = documents("{1: a, true: b, '~': {1: c}}").unwrap();
+        assert_eq!(numbers, [json!({"1": "a", "true": "b", "~": {"1": "c"}})]);
+        assert!(documents("1: a\n'1': b").is_err(), "the two are the same key");
     }
 
     #[test]

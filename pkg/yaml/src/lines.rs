@@ -15,18 +15,39 @@ const MAX_LINES: usize = 100_000;
 /// # Errors
 /// [`InvalidYaml::Syntax`].
 pub fn lines(text: &str) -> Result<BTreeMap<String, usize>, InvalidYaml> {
+    let mut lines = BTreeMap::new();
+    walk(text, &mut |path, line| {
+        if lines.len() < MAX_LINES {
+            lines.insert(path.to_owned(), line);
+        }
+    })?;
+    Ok(lines)
+}
+
+/// Returns the line of one key or list item, as [`lines`] does; `None` if there is none, or the text is not valid.
+pub fn line_of(text: &str, path: &str) -> Option<usize> {
+    let mut found = None;
+    walk(text, &mut |at, line| {
+        if at == path {
+            found = Some(line);
+        }
+    })
+    .ok()?;
+    found
+}
+
+/// Calls `note` with the path and the line of each key and list item.
+fn walk(text: &str, note: &mut dyn FnMut(&str, usize)) -> Result<(), InvalidYaml> {
     let mut parser = Parser::new_from_str(text);
-    let mut walk = Walk::default();
+    let mut walk = Walk { around: Vec::new(), note };
     while let Some(event) = parser.next_event() {
         let (event, span) = event.map_err(|error| InvalidYaml::Syntax {
             line: error.marker().line(),
             info: error.info().to_owned(),
         })?;
-        if walk.lines.len() < MAX_LINES {
-            walk.take(event, span.start.line());
-        }
+        walk.take(event, span.start.line());
     }
-    Ok(walk.lines)
+    Ok(())
 }
 
 /// A list or a mapping around the current event.
@@ -37,13 +58,12 @@ enum Around {
     Mapping(String, Option<String>),
 }
 
-#[derive(Default)]
-struct Walk {
+struct Walk<'a> {
     around: Vec<Around>,
-    lines: BTreeMap<String, usize>,
+    note: &'a mut dyn FnMut(&str, usize),
 }
 
-impl Walk {
+impl Walk<'_> {
     fn take(&mut self, event: Event<'_>, line: usize) {
         match event {
             Event::Scalar(text, ..) => self.scalar(&text, line),
@@ -64,7 +84,7 @@ impl Walk {
     fn scalar(&mut self, text: &str, line: usize) {
         if let Some(Around::Mapping(path, key @ None)) = self.around.last_mut() {
             let path = if path.is_empty() { text.to_owned() } else { format!("{path}.{text}") };
-            self.lines.insert(path.clone(), line);
+            (self.note)(&path, line);
             *key = Some(path);
         } else {
             self.value(line);
@@ -79,7 +99,7 @@ impl Walk {
             Some(Around::List(path, number)) => {
                 let item = format!("{path}[{number}]");
                 *number += 1;
-                self.lines.insert(item.clone(), line);
+                (self.note)(&item, line);
                 item
             }
         }
@@ -121,5 +141,11 @@ mod tests {
         let lines = lines("{\n\t\"a\": [\n\t\t{\"b\": 1}\n\t]\n}").unwrap();
         assert_eq!((lines["a"], lines["a[0].b"]), (2, 3));
         assert!(super::lines("a: [").is_err());
+        assert_eq!(
+            (line_of("a:\n- b: 1\n", "a[0].b"), line_of("a: 1", "b"), line_of("a: [", "a")),
+            (Some(2), None, None)
+        );
+        assert_eq!(super::lines("a: 1\n---\nb: 2\na: 3\n").unwrap()["a"], 4, "of the last document");
+        assert_eq!(super::lines("- a\n-\n  - b\n").unwrap()["[1][0]"], 3);
     }
 }

@@ -74,9 +74,22 @@ mod tests {
             ("invalid value: integer `-1`, expected u32", "expected a number from 0 to 4294967295, found -1"),
             ("invalid type: boolean `true`, expected a string", "expected a string, found `true`"),
             ("unknown variant `x`, expected `a` or `b`", "unknown value `x`, expected `a` or `b`"),
+            ("unknown field `x`, expected `a`", "unknown key `x`, expected `a`"),
+            ("missing field `name`", "name is missing: a name like name"),
+            ("invalid type: map, expected a sequence", "expected a list, found a mapping"),
+            ("invalid type: null, expected u32", "expected a number, found null"),
+            ("invalid type: unit value, expected struct Pf", "expected struct Pf, found null"),
+            (
+                "invalid type: integer `7`, expected a string",
+                "expected a string, found the number 7: write it in quotes, '7'",
+            ),
             ("something else", "something else"),
         ] {
-            assert_eq!(text(serde, |_| ""), ours);
+            let meaning = |key: &str| if key == "name" { "a name like name" } else { "" };
+            assert_eq!(text(serde, meaning), ours);
         }
+        let kinds = [Value::Null, 1.into(), true.into(), "".into(), Value::Array(vec![])];
+        let expected = ["null", "a number", "true or false", "a string", "a list"];
+        assert_eq!(kinds.each_ref().map(kind), expected);
     }
 }

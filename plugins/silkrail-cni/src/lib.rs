@@ -50,10 +50,14 @@ mod tests {
 
     #[test]
     fn a_plugin_is_found_by_its_name_with_and_without_the_prefix() {
-        for (name, plugin) in PLUGINS {
-            assert_eq!(find(name).unwrap().name(), plugin.name());
-            assert_eq!(find(&format!("silkrail-{name}")).unwrap().name(), plugin.name());
+        for (name, _) in PLUGINS {
+            // Spiderpool's configurations select the IPAM plugin by that name.
+            let plugin = if name == "spiderpool" { "silkrail-ipam" } else { name };
+            assert_eq!(find(name).unwrap().name(), plugin);
+            assert_eq!(find(&format!("silkrail-{name}")).unwrap().name(), plugin);
         }
-        assert!(find("bridge").is_none() && find("silkrail-").is_none() && find("").is_none());
+        for unknown in ["", "silkrail-", "bridge", "silkrail-silkrail-macvlan", "macvlan-silkrail"] {
+            assert!(find(unknown).is_none(), "{unknown}");
+        }
     }
 }

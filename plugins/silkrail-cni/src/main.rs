@@ -34,10 +34,13 @@ fn names() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// `silkrail doctor` looks for this text in the file, so it must be in one piece: whether a format string is depends on the compiler.
+const VERSION: &str = concat!("silkrail-cni ", env!("CARGO_PKG_VERSION"));
+
 /// Prints a description. A runtime passes no arguments, so a user has called the program.
 #[expect(clippy::print_stdout, reason = "no CNI call is being served")]
 fn describe() -> ExitCode {
-    println!("silkrail-cni {}", env!("CARGO_PKG_VERSION"));
+    println!("{VERSION}");
     println!(
         "A CNI plugin: a container runtime calls it with CNI_COMMAND and a configuration on standard input."
     );

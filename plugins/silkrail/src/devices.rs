@@ -6,7 +6,7 @@ use std::{
 };
 
 use device_plugin::{DeviceReport, NodeReader, NodeReport, ResourceFiles};
-use kubelet_plugin::KubeletDirectory;
+use kubelet_checkpoint::KubeletDirectory;
 use podmap::PodMap;
 use state::StateDir;
 use sysfs::Sysfs;
@@ -63,8 +63,9 @@ impl DevicesArgs {
             ([], None) => return Err(CommandError::NoResourceFile),
             (files, _) => files.to_owned(),
         };
-        let ResourceFiles { resources, fabric, findings } = ResourceFiles::read(&files)?;
+        let ResourceFiles { resources, fabric, findings } = resource_files::read(&files)?;
         let reader = NodeReader {
+            root: root.to_owned(),
             sysfs: Sysfs::at(root.join("sys")),
             pod_map: PodMap::below(&self.state_dir),
             kubelet: KubeletDirectory(self.kubelet_dir.clone()),

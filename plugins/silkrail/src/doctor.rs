@@ -54,6 +54,9 @@ pub(crate) struct DoctorArgs {
     /// Also examine the NetworkAttachmentDefinitions of a file, or of the standard input with `-`
     #[arg(long, value_name = "FILE")]
     networks: Option<PathBuf>,
+    /// Apply the policy of the node to all networks, as for pods of this namespace [default: that of each NetworkAttachmentDefinition]
+    #[arg(long, value_name = "NAME", value_parser = namespace)]
+    pod_namespace: Option<String>,
     /// The site file: what the ports and GPUs of this node have to have [default: /etc/silkrail/site.yaml, which may be missing]
     #[arg(long, value_name = "FILE")]
     site: Option<PathBuf>,
@@ -98,6 +101,7 @@ Examples:
   silkrail doctor --fleet gpu-01 gpu-02 gpu-03         what differs between nodes
   silkrail doctor --bundle node.tar.gz                 also write an archive for a support ticket
   kubectl get network-attachment-definitions -A -o json | silkrail doctor --networks -
+  silkrail doctor --pod-namespace team-a               which networks the policy of the node refuses to team-a
 
 Exit status:
   0   no error was found; there may be warnings. With --fleet: all nodes were read and are equal
@@ -109,6 +113,14 @@ fn id(text: &str) -> Result<String, String> {
     match ::doctor::ids().any(|id| id.name == text) {
         true => Ok(text.to_owned()),
         false => Err("unknown kind of finding; silkrail doctor --list lists all of them".to_owned()),
+    }
+}
+
+fn namespace(text: &str) -> Result<String, String> {
+    let is_label = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    match !text.is_empty() && text.bytes().all(is_label) {
+        true => Ok(text.to_owned()),
+        false => Err("expected the name of a namespace: lower-case letters, digits and -".to_owned()),
     }
 }
 
@@ -153,6 +165,7 @@ impl DoctorArgs {
             cni_bin: self.cni_bin.clone(),
             cni_conf: self.cni_conf.clone(),
             defined_networks: self.networks.as_deref().map_or(Ok(Vec::new()), other_commands::networks)?,
+            pod_namespace: self.pod_namespace.clone(),
             plugin_names: PLUGINS.iter().map(|(name, _)| *name).collect(),
             leftovers: other_commands::stale_resources(root, &self.state_dir),
             wanted: other_commands::desired_state(root, &self.state_dir),

@@ -43,3 +43,28 @@ pub(crate) fn objects(path: &Path, kind: &str) -> Result<Vec<Value>, CommandErro
         false => Ok(objects),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_of_a_kind_are_found_in_documents_and_lists() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let names = |text: &str| {
+            fs::write(file.path(), text).unwrap();
+            let objects = objects(file.path(), "Pool").map_err(|error| error.to_string())?;
+            Ok::<_, String>(
+                objects.iter().map(|object| object["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>(),
+            )
+        };
+        let yaml = "kind: Pool\nname: a\n---\nkind: Other\nname: b\n---\nkind: List\nitems:\n  - {kind: Other, name: c}\n  \
+                    - {kind: Pool, name: d}\n  - {kind: Pool, name: e}\n---\nkind: Pool\nname: f\n";
+        assert_eq!(names(yaml).unwrap(), ["a", "d", "e", "f"]);
+        assert_eq!(names(r#"{"kind": "List", "items": [{"kind": "Pool", "name": "a"}]}"#).unwrap(), ["a"]);
+        for none in ["", "kind: Other", "kind: List\nitems: []\n"] {
+            assert!(names(none).unwrap_err().ends_with("there is no Pool"), "{none}");
+        }
+        assert!(names("a: [").is_err() && objects(Path::new("/none"), "Pool").is_err());
+    }
+}

@@ -46,6 +46,8 @@ pub(crate) enum CommandExit {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandError {
     #[error(transparent)]
+    Plugin(#[from] plugin_runtime::Error),
+    #[error(transparent)]
     Mode(#[from] rdma_mode::Error),
     #[error(transparent)]
     Rdma(#[from] rdma::Error),
@@ -196,6 +198,7 @@ impl CommandError {
         use rdma::Error::{NoRdma, TooOld};
         match self {
             Self::Rdma(NoRdma | TooOld { .. }) => CommandExit::Unsupported,
+            Self::Plugin(plugin_runtime::Error::Rdma(NoRdma | TooOld { .. })) => CommandExit::Unsupported,
             Self::Check(::check::Error::Rdma(NoRdma | TooOld { .. })) => CommandExit::Unsupported,
             Self::Mode(error) | Self::Apply(ApplyError::Mode(error)) => mode(error),
             Self::NodeFile { .. } | Self::NoPf { .. } | Self::Profile { .. } => CommandExit::Wrong,
@@ -216,6 +219,7 @@ impl CommandError {
             }
             // No `_`: a new error must be given its exit status here.
             Self::Rdma(_)
+            | Self::Plugin(_)
             | Self::PodMap(_)
             | Self::ResourceFile(_)
             | Self::NoResourceFile
@@ -271,5 +275,68 @@ impl From<CommandExit> for ExitCode {
 impl From<serde_json::Error> for CommandError {
     fn from(error: serde_json::Error) -> Self {
         Self::Output(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn each_kind_of_error_has_its_exit_status() {
+        use CommandExit::{Failed, NeedsReboot, Refused, TimedOut, Unsupported, Wrong};
+        use provision::{ApplyError, PciBackendError, RecoverError};
+        let path = || PathBuf::from("/x");
+        let io = || io::Error::from(io::ErrorKind::NotFound);
+        let busy = || statefile::Error::Busy { path: path(), waited: Duration::ZERO };
+        let late = || PciBackendError::TimedOut { what: "x".into(), limit: Duration::ZERO };
+        let invalid = || provision::NodeFile::parse("x: 1").err().unwrap();
+        let profile = tune::TuneProfile::parse("x: 1").unwrap_err();
+        let address = "a b".parse::<fleet::NodeAddress>().unwrap_err();
+        let resources = device_plugin::ResourceFiles::read(&[path()], device_plugin::ReadOptions::default())
+            .err()
+            .unwrap();
+        let errors: [(CommandError, CommandExit); 30] = [
+            (rdma::Error::NoRdma.into(), Unsupported),
+            (check::Error::Rdma(rdma::Error::NoRdma).into(), Unsupported),
+            (CommandError::NodeFile { path: path(), source: invalid() }, Wrong),
+            (ApplyError::NodeFile(invalid()).into(), Wrong),
+            (CommandError::NoPf { wanted: "x".into(), there: Vec::new() }, Wrong),
+            (CommandError::Profile { path: path(), source: profile }, Wrong),
+            (CommandError::Network { path: path(), what: "x".into() }, Wrong),
+            (CommandError::NothingToRender, Wrong),
+            (CommandError::WatchJson, Wrong),
+            (CommandError::NoOtherNode, Wrong),
+            (CommandError::ProbeRate { rate: 2, most: 1 }, Wrong),
+            (address.into(), Wrong),
+            (CommandError::NoNodes, Wrong),
+            (CommandError::TokenInClear("x".into()), Wrong),
+            (RecoverError::Hardware(late()).into(), TimedOut),
+            (RecoverError::File(busy()).into(), TimedOut),
+            (ApplyError::File(busy()).into(), TimedOut),
+            (busy().into(), TimedOut),
+            (installer::Error::Busy(busy()).into(), TimedOut),
+            (installer::Error::InUse { attachments: Vec::new() }.into(), Refused),
+            (resources.into(), Failed),
+            (CommandError::NoResourceFile, Failed),
+            (CommandError::NoDoctorRecord { path: path() }, Failed),
+            (CommandError::NoNodeFile { what: NODE_FILE, path: path(), source: io() }, Failed),
+            (CommandError::Input { path: path(), source: io() }, Failed),
+            (CommandError::HostsFile { path: path(), source: io() }, Failed),
+            (CommandError::NothingToTest, Failed),
+            (CommandError::NodeTwice("x".into()), Failed),
+            (CommandError::TooManyRails(99), Failed),
+            (CommandError::Output(io()), Failed),
+        ];
+        for (error, exit) in errors {
+            assert_eq!(error.exit(), exit, "{error:?}");
+        }
+        assert_eq!(
+            [NeedsReboot, CommandExit::Found, CommandExit::Changed].map(|exit| exit as u8),
+            [10, 6, 11]
+        );
+        assert_eq!([Failed, Wrong, Refused, Unsupported, TimedOut].map(|exit| exit as u8), [1, 2, 3, 4, 5]);
     }
 }

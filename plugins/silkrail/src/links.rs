@@ -210,15 +210,18 @@ mod tests {
             ..LinkSettings::default()
         };
         let report = |device: &str, settings| LinkReport { rdma_devices: vec![device.into()], settings };
+        let second = LinkSettings { link: "p2".into(), dcb: None, ..down.clone() };
         let mut out = Vec::new();
-        print(&[report("mlx5_0", up), report("mlx5_1", down)], &mut out).unwrap();
+        print(&[report("mlx5_0", up), report("mlx5_1", down), report("mlx5_2", second)], &mut out).unwrap();
         let expected = "\
 LINK  RDMA-DEVICE  SPEED   MAX-SPEED  FEC  MODULE  TEMPERATURE  PFC  DCB-BY
 p0    mlx5_0       200000  400000     RS   -       -            3,4  host
 p1    mlx5_1       -       -          -    -       -            off  firmware
+p2    mlx5_2       -       -          -    -       -            -    -
 
 Down:
   p1: no cable
+  p2: no cable
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }

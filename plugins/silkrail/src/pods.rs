@@ -334,6 +334,42 @@ train      job-00        net1    rail0    exclusive  mlx5_5       0000:af:00.5  
     }
 
     #[test]
+    fn an_entry_that_cannot_be_read_hides_no_other_and_pods_of_a_namespace_are_selected() {
+        let (root, node, entry) = node();
+        let map = PodMap::below(root.path());
+        let write = |id: &str, namespace: Option<&str>| {
+            let attachment: identifiers::Attachment = format!("{id}@net1").parse().unwrap();
+            let mut entry = Entry { boot_id: BOOT.into(), ..Entry::new("sriov", attachment.clone()) };
+            entry.pod =
+                namespace.map(|namespace| PodRef { namespace: namespace.into(), name: id.into(), uid: None });
+            map.write(&attachment, &entry).unwrap();
+        };
+        write("b", Some("train"));
+        write("c", Some("web"));
+        write("d", None);
+        let attachment: identifiers::Attachment = "a@net1".parse().unwrap();
+        map.write(&attachment, &entry).unwrap();
+        let broken = fs::read_dir(root.path().join("podmap/v1")).unwrap();
+        let broken = broken.map(|file| file.unwrap().path()).find(|path| path.ends_with("a@net1.json"));
+        fs::write(broken.unwrap(), "{").unwrap();
+        let names = |namespace: Option<&str>| {
+            let args = PodsArgs {
+                namespace: namespace.map(str::to_owned),
+                output: OutputFormat::Table,
+                json: false,
+                watch: false,
+                state_dir: root.path().to_owned(),
+            };
+            let mut reported = BTreeSet::new();
+            let rows = args.rows(&node, &mut reported).unwrap();
+            assert_eq!(reported.len(), 1, "{reported:?}");
+            rows.into_iter().map(|row| row.entry.container.sandbox_id).collect::<Vec<_>>()
+        };
+        assert_eq!(names(None), ["d", "b", "c"]);
+        assert_eq!((names(Some("train")), names(Some("none"))), (vec!["b".to_owned()], Vec::new()));
+    }
+
+    #[test]
     fn wide_adds_columns_at_the_end() {
         let (_root, node, mut entry) = node();
         (entry.rdma.host_netdev, entry.network.mtu) = (Some("ens1f0v5".into()), Some(4200));

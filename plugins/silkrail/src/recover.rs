@@ -139,3 +139,35 @@ fn print(recovery: &RecoverReport, is_asked: bool, out: &mut dyn Write) -> Resul
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_refused_or_remains_has_its_exit_status_and_text() {
+        let of = |refused: &[&str], done, left: &[&str]| {
+            let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+            let report = RecoverReport {
+                function: "eth0".into(),
+                wrong: vec!["it is down".into()],
+                steps: Vec::new(),
+                refused: texts(refused),
+                done,
+                left: texts(left),
+            };
+            let mut out = Vec::new();
+            print(&report, false, &mut out).unwrap();
+            (exit(&report), String::from_utf8(out).unwrap())
+        };
+        let (refused, text) = of(&["a pod uses it"], false, &[]);
+        assert_eq!(
+            (refused, text.as_str()),
+            (CommandExit::Refused, "eth0: it is down\neth0: refused: a pod uses it\n")
+        );
+        assert_eq!(of(&[], true, &["it is down"]).0, CommandExit::Found);
+        for (done, left) in [(true, &[][..]), (false, &["it is down"])] {
+            assert_eq!(of(&[], done, left).0, CommandExit::Done, "{done}");
+        }
+    }
+}

@@ -5,13 +5,33 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use device_plugin::Config;
+use device_plugin::{Config, ReadOptions, ResourceFileError, ResourceFiles};
 
 /// The variable of `silkraild --device-plugin`, which is set in the container of silkraild.
 const VARIABLE: &str = "SILKRAILD_DEVICE_PLUGIN";
 
+/// The variable of `silkraild --device-plugin.resource-prefix`.
+const PREFIX: &str = "SILKRAILD_DEVICE_PLUGIN_RESOURCE_PREFIX";
+
 /// Where the file is on a node, unless silkraild was told another one.
 const FILES: [&str; 2] = ["/etc/silkrail/node.yaml", "/etc/silkrail/resources.yaml"];
+
+/// Returns the resources of files, read as silkraild on this node reads them.
+///
+/// # Errors
+/// [`ResourceFileError`] for the first file that is no configuration.
+pub(crate) fn read(files: &[PathBuf]) -> Result<ResourceFiles, ResourceFileError> {
+    let (node, prefix) = (node_name(), env::var(PREFIX).ok().filter(|prefix| !prefix.is_empty()));
+    ResourceFiles::read(files, ReadOptions { node: &node, resource_prefix: prefix.as_deref() })
+}
+
+/// Returns the name of this node in Kubernetes, as silkraild takes it: `NODE_NAME`, or else the hostname.
+fn node_name() -> String {
+    let given = env::var("NODE_NAME").ok().filter(|name| !name.is_empty());
+    let host =
+        || nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    given.unwrap_or_else(host)
+}
 
 /// Returns the file of this node: the node file if it has resources, as in the drop-in of silkraild's unit, or else one of its own;
 /// `None` if the node offers no devices.

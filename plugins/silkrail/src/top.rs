@@ -131,6 +131,7 @@ impl TopArgs {
             psn_interval: Duration::from_secs(1),
             psn_drivers: Vec::new(),
             counter_file: None,
+            counter_sink: None,
             resources: ResourceHealthStore::default(),
         };
         Exporter::new(settings, Arc::new(NoWorkloadResolver))

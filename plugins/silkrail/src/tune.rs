@@ -220,3 +220,35 @@ impl TuneReport {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ::tune::Setting;
+
+    use super::*;
+
+    fn outcome(name: &str, error: Option<&str>) -> SettingOutcome {
+        let knob = match name {
+            "crio" => Setting::Memlock { service: name.into() },
+            name => Setting::Sysctl { name: name.into() },
+        };
+        let change = SettingChange { knob, from: "1".into(), to: "0".into() };
+        SettingOutcome { change, error: error.map(str::to_owned) }
+    }
+
+    #[test]
+    fn one_failed_change_is_a_failure_and_what_is_left_to_do_is_told_after_it() {
+        let report = TuneReport::done(vec![outcome("a", Some("EACCES")), outcome("crio", None)]);
+        assert_eq!(report.exit(), CommandExit::Failed);
+        let mut out = Vec::new();
+        report.print(false, "hint", &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let lines: Vec<_> =
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(lines[1..3], ["a 0 1 failed: EACCES", "LimitMEMLOCK of crio 0 1 set"]);
+        assert!(lines[3].starts_with("to do: systemctl daemon-reload") && !text.contains("hint"), "{text}");
+        let planned =
+            TuneReport { changes: vec![outcome("a", None)], done: false, absent: vec![], to_do: vec![] };
+        assert_eq!(planned.exit(), CommandExit::Done);
+    }
+}

@@ -1,9 +1,11 @@
 //! `silkrail vf`: the node's VFs.
 
 mod list;
+mod renumber;
 
 use std::{io::Write, path::Path};
 
+use consent::Consent;
 use inventory::{Inventory, NodePaths};
 use provision::{MacPolicy, NodeFile, PfSelector, PfSpec, VfSpec};
 use state::StateDir;
@@ -43,6 +45,22 @@ pub(crate) enum VfCommand {
         #[command(flatten)]
         how: ApplyOptions,
     },
+    /// Close gaps in the numbers of RDMA device nodes, as a VF leaves one that is bound to vfio-pci
+    ///
+    /// In exclusive mode an RDMA device below which a number is free is not moved to a pod, since the kernel would give it that number
+    /// and the pod's containers have the former one. The devices with the highest numbers take those that are free. Only VFs that
+    /// nothing uses are moved; a VF that the kubelet has allocated to a pod is in use. Afterwards restart a device plugin that reads the
+    /// numbers only when it starts.
+    Renumber {
+        #[command(flatten)]
+        consent: Consent,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Where the plugins keep their state
+        #[arg(long, default_value = StateDir::DEFAULT, value_name = "DIR")]
+        state_dir: std::path::PathBuf,
+    },
     /// Delete all VFs of a PF
     Delete {
         /// The PF: its link, PCI address or RDMA device
@@ -74,6 +92,10 @@ impl VfCommand {
                 let node = NodePaths { root: root.to_owned(), state: StateDir::at(state_dir) };
                 netns::require_node_netns_if_known(root)?;
                 list::list(&Inventory::read(&node)?, *json, out)
+            }
+            Self::Renumber { consent, json, state_dir } => {
+                let node = NodePaths { root: root.to_owned(), state: StateDir::at(state_dir) };
+                renumber::renumber(&node, *consent, *json, out)
             }
             Self::Create { pf, count, keep_mac, how } => {
                 let mac = if *keep_mac { MacPolicy::Keep } else { MacPolicy::Stable };

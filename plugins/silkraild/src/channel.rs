@@ -1,7 +1,8 @@
-//! The protocol between the HTTP frontend and the reader, over one socket.
+//! The protocols between the reader and the HTTP frontend, and between the reader and the writer, each over one socket.
 //!
-//! The frontend sends requests; the reader sends replies in the order in which they are ready. A message is its length, as four
-//! bytes in network byte order, and JSON. The body of a reply follows its message.
+//! The frontend sends requests; the reader sends replies in the order in which they are ready. The reader sends the content of files
+//! to the writer, which sends reports. A message is its length, as four
+//! bytes in network byte order, and JSON. A body may follow its message.
 
 use std::{io, time::Duration};
 
@@ -12,6 +13,9 @@ use crate::{snapshot_encoding::SnapshotEncoding, web_config::WebConfigStatus};
 
 /// The maximum length of a message, in bytes. All messages are shorter than half of it.
 const MAX_FRAME_BYTES: u32 = 1024;
+
+/// The maximum length of a body, in bytes: several times the metrics of 256 devices.
+const MAX_BODY_BYTES: usize = 64 << 20;
 
 /// A request of the frontend.
 #[derive(Debug, Serialize, Deserialize)]
@@ -39,6 +43,32 @@ pub(crate) struct SnapshotReply {
     pub(crate) number: Option<u64>,
     /// The length of the body in bytes, if one follows.
     pub(crate) length: Option<usize>,
+}
+
+/// A file that the writer writes for the reader.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) enum WrittenFile {
+    /// That of node_exporter's textfile collector.
+    Textfile,
+    /// The offsets of 32-bit counters.
+    Counters,
+}
+
+/// The content of a file, which follows.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FileText {
+    pub(crate) file: WrittenFile,
+    /// The length of the content in bytes.
+    pub(crate) length: usize,
+}
+
+/// The health of the devices that the kubelet is offered, which follows as JSON. The writer sends the first report once it is ready.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HealthReport {
+    /// The length of the JSON in bytes.
+    pub(crate) length: usize,
 }
 
 /// Writes a message and its body.
@@ -72,6 +102,20 @@ pub(crate) async fn read_message<M: DeserializeOwned>(
     let mut json = vec![0; length as usize];
     stream.read_exact(&mut json).await?;
     Ok(serde_json::from_slice(&json)?)
+}
+
+/// Reads the body of a message.
+///
+/// # Errors
+/// [`io::ErrorKind::UnexpectedEof`] if the peer has closed the socket; [`io::ErrorKind::InvalidData`] if the body is too long.
+pub(crate) async fn read_body(stream: &mut (impl AsyncRead + Unpin), length: usize) -> io::Result<Vec<u8>> {
+    if length > MAX_BODY_BYTES {
+        let msg = format!("a body of {length} bytes; expected at most {MAX_BODY_BYTES}");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, msg));
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await?;
+    Ok(body)
 }
 
 #[cfg(test)]

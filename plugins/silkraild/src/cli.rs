@@ -2,9 +2,10 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use clap::{Parser, Subcommand, ValueEnum};
-use device_plugin::preferred::PfPolicy;
-use exporter::{Collector, CollectorSet, ExporterOptions, NameFilter, ResourceHealthStore};
+use clap::{Parser, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
+use device_plugin::{ReadOptions, preferred::PfPolicy};
+use exporter::{Collector, CollectorSet, ExporterOptions, NameFilter, ResourceHealth, ResourceHealthStore};
+use tokio::sync::watch;
 
 use crate::{
     cluster_pools::{ControllerArgs, IpamArgs},
@@ -119,6 +120,15 @@ pub(crate) struct SilkraildCli {
     /// Directory of the kubelet's device plugins, if its root directory is not /var/lib/kubelet
     #[arg(long = "device-plugin.dir", default_value = "/var/lib/kubelet/device-plugins", value_name = "DIR")]
     device_plugin_dir: PathBuf,
+    /// The name before the slash of resources without resourcePrefix in resourceList. [default: openshift.io in the ConfigMap of
+    /// sriov-network-operator, else intel.com]
+    #[arg(
+        long = "device-plugin.resource-prefix",
+        env = "SILKRAILD_DEVICE_PLUGIN_RESOURCE_PREFIX",
+        value_name = "PREFIX",
+        value_parser = NonEmptyStringValueParser::new()
+    )]
+    device_plugin_prefix: Option<String>,
     /// How the devices of a container are distributed over PFs
     #[arg(long = "device-plugin.pfs", default_value = "spread", value_name = "POLICY")]
     device_plugin_pfs: PfDistribution,
@@ -131,6 +141,9 @@ pub(crate) struct SilkraildCli {
     /// Serve the snapshots of the process at the other end of standard input
     #[arg(long, hide = true)]
     pub(crate) frontend: bool,
+    /// Write the files of the process at the other end of standard input
+    #[arg(long, hide = true)]
+    pub(crate) writer: bool,
 }
 
 /// Other programs of the executable.
@@ -224,13 +237,22 @@ impl SilkraildCli {
             psn_drivers: self.psn_driver.clone(),
             resources: ResourceHealthStore::default(),
             // A single reading changes nothing on the node.
+            counter_sink: None,
             counter_file: (!self.once).then(|| self.counter_file.clone()),
             spiderpool: self.compat.contains(&Compat::Spiderpool),
         })
     }
 
+    /// Returns the names with which the files of resources are read.
+    pub(crate) fn resource_names<'a>(&'a self, node: &'a str) -> ReadOptions<'a> {
+        ReadOptions { node, resource_prefix: self.device_plugin_prefix.as_deref() }
+    }
+
     /// Returns the options of the device plugin.
-    pub(crate) fn device_plugin_options(&self, health: ResourceHealthStore) -> DevicePluginOptions {
+    pub(crate) fn device_plugin_options(
+        &self,
+        health: watch::Sender<Vec<ResourceHealth>>,
+    ) -> DevicePluginOptions {
         DevicePluginOptions {
             root: self.root.clone(),
             state_dir: self.state_dir.clone(),
@@ -287,6 +309,31 @@ mod tests {
         let collectors = cli.settings().unwrap().collectors;
         assert!(collectors.has(Collector::Psn) && !collectors.has(Collector::Gids));
         assert!(collectors.has(Collector::Ports));
+        let settings = |more: &[&str]| {
+            let args = [&["silkraild", "--node-name=n"], more].concat();
+            SilkraildCli::try_parse_from(args).unwrap().settings().unwrap()
+        };
+        let both =
+            settings(&["--disable=psn", "--enable=psn", "--enable=cm", "--disable=gids", "--disable=mode"])
+                .collectors;
+        let has = [Collector::Psn, Collector::Cm, Collector::Gids, Collector::Mode]
+            .map(|collector| both.has(collector));
+        assert_eq!(has, [false, true, false, false], "what must not be done has priority");
+        assert!(settings(&[]).counter_file.is_some() && settings(&["--once"]).counter_file.is_none());
+        let filters = settings(&[
+            "--device-include=a",
+            "--device-exclude=b",
+            "--metric-include=c",
+            "--metric-exclude=d",
+        ]);
+        assert_eq!(
+            (filters.devices.include, filters.devices.exclude),
+            (vec!["a".to_owned()], vec!["b".to_owned()])
+        );
+        assert_eq!(
+            (filters.metrics.include, filters.metrics.exclude),
+            (vec!["c".to_owned()], vec!["d".to_owned()])
+        );
         let wrong = SilkraildCli::try_parse_from(["silkraild", "--enable=infiniband"]).unwrap_err();
         assert!(wrong.to_string().contains("expected one of mode, devices"), "{wrong}");
         assert_eq!(wrong.exit_code(), 2);

@@ -127,3 +127,15 @@ async fn control(args: &ControllerArgs) -> Result<Infallible, ClusterPoolsError>
     };
     Ok(Controller::run(client, options).await)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hold_down_time_is_longer_than_an_agent_needs_to_learn_of_its_node() {
+        assert_eq!(hold_down("480"), Ok(Duration::from_secs(480)));
+        assert!(hold_down("479.9").unwrap_err().contains("at least 480 seconds"));
+        assert!(hold_down("0").is_err());
+    }
+}

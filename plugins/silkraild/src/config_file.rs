@@ -15,7 +15,8 @@ use webconfig::WebConfig;
 use crate::cli::SilkraildCli;
 
 /// Options that only the command line can have.
-const COMMAND_LINE_ONLY: [&str; 6] = ["config.file", "config.check", "once", "frontend", "help", "version"];
+const COMMAND_LINE_ONLY: [&str; 7] =
+    ["config.file", "config.check", "once", "frontend", "writer", "help", "version"];
 
 /// Why there are no options.
 #[derive(Debug, thiserror::Error)]
@@ -80,8 +81,8 @@ impl Options {
         let program = arguments.next().unwrap_or_default();
         let arguments: Vec<_> = arguments.collect();
         let path = match &cli.config_file {
-            // The frontend has the arguments that its reader has found.
-            Some(path) if cli.command.is_none() && !cli.frontend => path,
+            // The frontend and the writer have the arguments that their reader has found.
+            Some(path) if cli.command.is_none() && !cli.frontend && !cli.writer => path,
             _ => return Ok(Self { cli, arguments, matches }),
         };
         let mut all = of_file(path, &matches)?;
@@ -92,11 +93,12 @@ impl Options {
 
     /// Checks the files that options name, and returns all options as a configuration file.
     pub(crate) fn checked(&self) -> Result<String, CheckError> {
-        self.cli.settings()?;
+        let node = self.cli.settings()?.node;
         if let Some(path) = &self.cli.web {
             WebConfig::load(path)?;
         }
-        let resources = ResourceFiles::read(&self.cli.device_plugin)?;
+        let names = self.cli.resource_names(&node);
+        let resources = ResourceFiles::read(&self.cli.device_plugin, names)?;
         let findings = resources.findings.iter().map(|finding| format!("# {finding}\n"));
         let lines = options(&SilkraildCli::command()).into_iter().filter_map(|option| self.line(&option));
         Ok(findings.chain(lines).collect())

@@ -11,7 +11,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use device_plugin::{ResourceFileError, ResourceFiles};
+use device_plugin::{ReadOptions, ResourceFileError, ResourceFiles};
 use tokio::sync::{oneshot, watch};
 use tracing::warn;
 
@@ -38,18 +38,19 @@ pub(crate) struct DevicePlugin {
 }
 
 impl DevicePlugin {
-    /// Reads the files and starts the thread; `None` without files.
+    /// Reads the files as those of a node and starts the thread; `None` without files.
     ///
     /// # Errors
     /// [`DevicePluginError`] if a file is no configuration, or the changes of the node cannot be watched.
     pub(crate) fn start(
         files: &[PathBuf],
+        names: ReadOptions<'_>,
         options: DevicePluginOptions,
     ) -> Result<Option<Self>, DevicePluginError> {
         if files.is_empty() {
             return Ok(None);
         }
-        let ResourceFiles { resources, fabric, findings } = ResourceFiles::read(files)?;
+        let ResourceFiles { resources, fabric, findings } = ResourceFiles::read(files, names)?;
         findings.iter().for_each(|finding| warn!("{finding}"));
         if resources.is_empty() {
             warn!(?files, "there is no valid resource: nothing is offered to the kubelet");

@@ -3,18 +3,9 @@
 //! An attacker that controls this process can read the metrics and the files that its user can read, such as the keys of the
 //! web configuration, and can open connections. It cannot run programs, write files, send signals or enter namespaces.
 
-mod parent;
-mod privileges;
 mod syscalls;
 
-use std::{
-    io::{self, stdin},
-    net::SocketAddr,
-    os::{
-        fd::AsFd,
-        unix::{fs::FileTypeExt, net},
-    },
-};
+use std::{ffi::CStr, io, net::SocketAddr, os::unix::net};
 
 use tokio::{
     net::UnixStream,
@@ -23,8 +14,10 @@ use tokio::{
 };
 
 use crate::{
+    child::{self, parent, privileges},
     cli::SilkraildCli,
     http::{self, HttpEndpoint, Listener},
+    seccomp,
     snapshot_client::SnapshotClient,
     token_review,
     web_config::WebConfigReloader,
@@ -32,6 +25,9 @@ use crate::{
 
 /// The option that starts this program as the frontend. Only the reader passes it.
 pub(crate) const OPTION: &str = "--frontend";
+
+/// The process name that `ps` shows.
+const NAME: &CStr = c"silkraild-http";
 
 /// Threads that compress snapshots and verify passwords, in addition to the main thread.
 const THREADS: usize = 2;
@@ -44,7 +40,7 @@ pub(crate) enum FrontendError {
     #[error("failed to drop privileges: {0}")]
     Privileges(#[from] privileges::DropPrivilegesError),
     #[error(transparent)]
-    Syscalls(#[from] syscalls::SeccompError),
+    Syscalls(#[from] seccomp::SeccompError),
     #[error("cannot listen on {address}: {source}; choose another address with {option}{}", low(*.address))]
     Listen { address: SocketAddr, option: &'static str, source: io::Error },
     #[error(transparent)]
@@ -71,8 +67,8 @@ fn low(address: SocketAddr) -> &'static str {
 /// # Errors
 /// [`FrontendError`]: privileges cannot be dropped, a port is in use, or the web configuration is invalid.
 pub(crate) fn run(cli: &SilkraildCli) -> Result<(), FrontendError> {
-    privileges::drop_all()?;
-    let stream = socket()?;
+    privileges::drop_all(NAME)?;
+    let stream = child::socket()?.ok_or(FrontendError::NoSocket)?;
     parent::end_with(&stream)?;
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(THREADS).build()?;
@@ -80,18 +76,6 @@ pub(crate) fn run(cli: &SilkraildCli) -> Result<(), FrontendError> {
     // Do not wait for threads: a file of the web configuration may be on a disk that hangs.
     runtime.shutdown_background();
     end
-}
-
-/// Returns the socket to the reader, which is standard input.
-fn socket() -> Result<net::UnixStream, FrontendError> {
-    let owned = stdin().as_fd().try_clone_to_owned()?;
-    let file = std::fs::File::from(owned.try_clone()?);
-    if !file.metadata()?.file_type().is_socket() {
-        return Err(FrontendError::NoSocket);
-    }
-    let stream = net::UnixStream::from(owned);
-    stream.set_nonblocking(true)?;
-    Ok(stream)
 }
 
 async fn serve(cli: &SilkraildCli, stream: net::UnixStream) -> Result<(), FrontendError> {

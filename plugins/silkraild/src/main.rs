@@ -1,11 +1,13 @@
 //! `silkraild`: the node daemon. It exports the RDMA devices and pods of the node to Prometheus and shows them on a web page.
 //!
-//! This file starts the daemon; `pkg/exporter` does the collections. There are two processes: the reader, which has the
-//! privileges to inspect pods, and the frontend, which has no privileges and serves the network.
+//! This file starts the daemon; `pkg/exporter` does the collections. There are three processes: the reader, which has the
+//! privileges to inspect pods and changes nothing, the frontend, which serves the network, and the writer, which writes files and
+//! serves the kubelet. The latter two have no privileges.
 
 #![forbid(unsafe_code)]
 
 mod channel;
+mod child;
 mod cli;
 mod cluster_pools;
 mod config_file;
@@ -22,6 +24,7 @@ mod open_files;
 mod page_files;
 mod reader;
 mod release_node;
+mod seccomp;
 mod seconds;
 mod snapshot_client;
 mod snapshot_encoding;
@@ -29,6 +32,7 @@ mod snapshot_source;
 mod textfile;
 mod token_review;
 mod web_config;
+mod writer;
 
 use std::{
     env,
@@ -37,16 +41,16 @@ use std::{
 };
 
 use clap::CommandFactory;
-use exporter::{Exporter, ExporterOptions};
+use exporter::{CounterSink, Exporter, ExporterOptions};
 use exposition::ExpositionFormat;
 use manual_pages::ManualSection;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
+    channel::WrittenFile,
     cli::{SilkraildCli, SilkraildCommand},
     config_file::Options,
-    device_plugin::{DevicePlugin, DevicePluginError},
-    reader::FrontendHandle,
+    reader::{FrontendHandle, WriterHandle},
     snapshot_source::SnapshotSource,
 };
 
@@ -61,13 +65,13 @@ enum DaemonError {
     #[error(transparent)]
     Frontend(#[from] frontend::FrontendError),
     #[error(transparent)]
-    Reader(#[from] reader::FrontendProcessError),
+    Reader(#[from] reader::ChildProcessError),
+    #[error(transparent)]
+    Writer(#[from] writer::WriterError),
+    #[error(transparent)]
+    Syscalls(#[from] seccomp::SeccompError),
     #[error("failed to write the metrics: {0}")]
     Output(io::Error),
-    #[error(transparent)]
-    TextFile(#[from] textfile::TextfileError),
-    #[error(transparent)]
-    DevicePlugin(#[from] device_plugin::DevicePluginError),
     #[error(transparent)]
     ReleaseNode(#[from] release_node::ReleaseError),
     #[error(transparent)]
@@ -90,8 +94,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // The reader of the pipe has exited: `silkraild --once | head -1`.
         Err(DaemonError::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        // The frontend has reported its error.
-        Err(DaemonError::Reader(reader::FrontendProcessError::Ended(status)))
+        // The frontend or the writer has reported its error.
+        Err(DaemonError::Reader(reader::ChildProcessError::Ended(_, status)))
             if status.code().is_some_and(|code| code > 0) =>
         {
             ExitCode::FAILURE
@@ -122,20 +126,18 @@ fn run(options: &Options) -> Result<(), DaemonError> {
     if cli.frontend {
         return Ok(frontend::run(cli)?);
     }
+    if cli.writer {
+        return Ok(writer::run(cli)?);
+    }
     let mut settings = ExporterOptions { kept_files: open_files::allow_many(), ..cli.settings()? };
     if cli.once {
         let owners = kubernetes_api::none(&mut settings);
         return print_once(Exporter::new(settings, owners));
     }
-    let serving = cli.device_plugin_options(settings.resources.clone());
-    let mut devices = DevicePlugin::start(&cli.device_plugin, serving)?;
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(THREADS).build()?;
-    let end = runtime.block_on(serve(options, settings, devices.as_mut()));
-    if let Some(devices) = devices {
-        devices.end();
-    }
-    // Do not wait for threads: one may be writing to a disk that hangs.
+    let end = runtime.block_on(serve(options, settings));
+    // Do not wait for threads: one may be waiting for a device that hangs.
     runtime.shutdown_background();
     end
 }
@@ -147,41 +149,43 @@ fn print_once(mut exporter: Exporter) -> Result<(), DaemonError> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(DaemonError::Output)
 }
 
-async fn serve(
-    options: &Options,
-    settings: ExporterOptions,
-    devices: Option<&mut DevicePlugin>,
-) -> Result<(), DaemonError> {
-    let device_failure = async {
-        match devices {
-            Some(devices) => devices.failure().await,
-            None => std::future::pending().await,
-        }
-    };
+async fn serve(options: &Options, settings: ExporterOptions) -> Result<(), DaemonError> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::select! {
-        end = read(options, settings) => end,
-        error = device_failure => Err(DevicePluginError::Serving(error).into()),
+    let mut writer = WriterHandle::start(&options.arguments).await?;
+    let end = tokio::select! {
+        end = read(options, settings, &mut writer) => end,
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),
-    }
+    };
+    writer.end();
+    end
 }
 
-async fn read(options: &Options, mut settings: ExporterOptions) -> Result<(), DaemonError> {
+async fn read(
+    options: &Options,
+    mut settings: ExporterOptions,
+    writer: &mut WriterHandle,
+) -> Result<(), DaemonError> {
     let Options { cli, arguments, .. } = options;
     let condition = node_condition::keep(cli.node_condition, &settings);
     let owners = kubernetes_api::find(cli.kubernetes, &mut settings).await;
     let frontend = FrontendHandle::start(arguments).await?;
+    // No client and no pod was read yet.
+    reader::syscalls::deny([frontend.pid(), writer.pid()])?;
+    let (files, health) = (writer.sender(), settings.resources.clone());
+    let counters = files.clone();
+    settings.counter_sink = Some(CounterSink::new(move |text| counters.send(WrittenFile::Counters, text)));
     let source = SnapshotSource::start(Exporter::new(settings, owners), frontend.first().web);
     let textfile = async {
         match &cli.textfile {
-            Some(path) => textfile::write_periodically(path, cli.interval, &source).await,
+            Some(_) => textfile::send_periodically(cli.interval, &source, &files).await,
             None => std::future::pending().await,
         }
     };
     tokio::select! {
         end = frontend.serve(&source) => Ok(end?),
-        result = textfile => Ok(result?),
+        error = writer.serve(&health) => Err(error.into()),
+        never = textfile => match never {},
         never = condition => match never {},
     }
 }

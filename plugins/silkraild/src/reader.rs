@@ -1,9 +1,12 @@
-//! The reader: the process with the privileges to inspect pods. Only its HTTP frontend can send it requests.
+//! The reader: the process with the privileges to inspect pods. Only its HTTP frontend can send it requests, and its writer writes
+//! the files, since a filter of system calls keeps it from changing anything.
 //!
 //! The frontend is not trusted, because an attacker may control it. A request selects one of three encodings and contains a
 //! timeout, the number of the snapshot that the frontend already has, and the status of the web configuration.
 
 mod process;
+pub(crate) mod syscalls;
+mod writer;
 
 use std::{ffi::OsString, io, sync::Arc};
 
@@ -16,10 +19,14 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
 };
 
-use self::process::FrontendProcess;
-pub(crate) use self::process::FrontendProcessError;
+use self::process::ChildProcess;
+pub(crate) use self::{
+    process::ChildProcessError,
+    writer::{FileSender, WriterHandle},
+};
 use crate::{
     channel::{SnapshotReply, SnapshotRequest, read_message, write_message},
+    frontend,
     snapshot_source::SnapshotSource,
 };
 
@@ -29,7 +36,7 @@ const MAX_PENDING_REQUESTS: usize = 7;
 /// A frontend that serves, and its first request.
 #[derive(Debug)]
 pub(crate) struct FrontendHandle {
-    process: FrontendProcess,
+    process: ChildProcess,
     stream: UnixStream,
     first: SnapshotRequest,
 }
@@ -38,10 +45,9 @@ impl FrontendHandle {
     /// Starts the frontend and waits for its first request, which it sends once it serves.
     ///
     /// # Errors
-    /// [`FrontendProcessError`] if it exits before.
-    pub(crate) async fn start(arguments: &[OsString]) -> Result<Self, FrontendProcessError> {
-        let (mut process, mut stream) =
-            FrontendProcess::start(arguments).map_err(FrontendProcessError::Start)?;
+    /// [`ChildProcessError`] if it exits before.
+    pub(crate) async fn start(arguments: &[OsString]) -> Result<Self, ChildProcessError> {
+        let (mut process, mut stream) = ChildProcess::start("HTTP frontend", frontend::OPTION, arguments)?;
         match read_message(&mut stream).await {
             Ok(first) => Ok(Self { process, stream, first }),
             Err(error) => Err(process.ended_with(error)),
@@ -53,11 +59,16 @@ impl FrontendHandle {
         &self.first
     }
 
+    /// Returns the PID.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Replies to the frontend until it exits.
     ///
     /// # Errors
-    /// [`FrontendProcessError`]: the frontend has exited, or has sent an invalid request.
-    pub(crate) async fn serve(mut self, source: &SnapshotSource) -> Result<(), FrontendProcessError> {
+    /// [`ChildProcessError`]: the frontend has exited, or has sent an invalid request.
+    pub(crate) async fn serve(mut self, source: &SnapshotSource) -> Result<(), ChildProcessError> {
         let end = serve_socket(self.stream, self.first, source).await;
         end.map_err(|error| self.process.ended_with(error))
     }

@@ -16,9 +16,10 @@ mod tests {
 
     #[test]
     fn a_time_must_be_positive_and_at_most_a_day() {
-        for bad in ["0", "-1", "NaN", "inf", "x", "1e9"] {
+        for bad in ["0", "-1", "NaN", "inf", "x", "1e9", "86401", ""] {
             assert!(seconds(bad).is_err(), "{bad}");
         }
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(seconds("86400"), Ok(Duration::from_secs(86400)));
     }
 }

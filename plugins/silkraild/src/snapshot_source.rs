@@ -126,3 +126,6 @@ impl NumberedSnapshot {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -149,7 +149,9 @@ fn removed_requirement(former: &WebConfig, new: &WebConfig) -> Option<&'static s
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, pin::pin};
+
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -171,18 +173,33 @@ mod tests {
         let web = WebConfigReloader::of(&path).unwrap();
         let alice = web.current();
         let reload = || web.apply_reload(&path, WebConfig::load(&path).map_err(|error| error.to_string()));
+        let since = || web.status().unwrap().since;
+        let (loaded, mut replaced) = (since(), pin!(web.for_connection().1));
         for invalid in ["", "{}", "basic_auth_users: {alice: x}\n", "a: b\n"] {
             write(invalid);
             reload();
+            assert_eq!(since(), loaded, "{invalid}");
             assert!(web.current().is_same(&alice), "{invalid}");
             assert!(metrics(&web).contains("_last_reload_successful{node=\"n\"} 0\n"), "{}", metrics(&web));
         }
         write(&users("alice"));
         reload();
         assert!(metrics(&web).contains("_last_reload_successful{node=\"n\"} 1\n"), "{}", metrics(&web));
+        let valid_again = since();
+        assert!(valid_again > loaded);
+        reload();
+        assert_eq!(since(), valid_again, "nothing has changed");
+        assert!(timeout(Duration::ZERO, replaced.as_mut()).await.is_err(), "connections continue");
         write(&users("bob"));
         reload();
         assert!(!web.current().is_same(&alice));
+        assert!(since() > valid_again && timeout(Duration::ZERO, replaced).await.is_ok());
+        // A second problem, and a mended file with new contents.
+        write("");
+        reload();
+        write(&users("carol"));
+        reload();
+        assert!(metrics(&web).contains("_last_reload_successful{node=\"n\"} 1\n"), "{}", metrics(&web));
     }
 
     #[test]

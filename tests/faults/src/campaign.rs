@@ -2,7 +2,7 @@
 
 use std::{fmt, path::Path, time::Duration};
 
-use testkit::{Answer, Binaries, Call, Snapshot};
+use testkit::{Answer, Binaries, Call, Share, Snapshot};
 
 use crate::{
     fault::InjectedFault,
@@ -40,53 +40,45 @@ struct RoundOutcome {
     leak: Option<String>,
 }
 
+/// Runs the campaigns of one call of one plugin: its points are recorded once. The fault of each is injected at its share of
+/// the points, at one at least.
+pub(crate) fn run_all(campaigns: &[Campaign], release: &Binaries, share: Share) -> Vec<CampaignRow> {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let plugin = campaigns[0].plugin;
+    let mut subject = PluginUnderTest::new(plugin);
+    let mut before = subject.node().snapshot();
+    let points = campaigns[0].points(&mut subject, release, log.path());
+    let mut rows = Vec::new();
+    for campaign in campaigns {
+        let mut row = CampaignRow::new(campaign);
+        for index in share.of_list(&campaign.to_string(), points.len()) {
+            // How often some system calls are made differs from run to run. Without this one, the fault is at one before it.
+            for point in points[..=index].iter().rev().filter(|point| campaign.fault.can_be_at(point)) {
+                let RoundOutcome { hit, leak } =
+                    campaign.round(&mut subject, &before, release, point, log.path());
+                row.points += usize::from(hit);
+                if let Some(leak) = leak {
+                    let leak = format!("{campaign}, at {point}:\n{leak}");
+                    eprintln!("LEAK: {leak}\n");
+                    row.leaks.push(leak);
+                    subject = subject.repair(plugin);
+                    before = subject.node().snapshot();
+                }
+                if hit {
+                    break;
+                }
+            }
+        }
+        eprintln!("{row}");
+        rows.push(row);
+    }
+    rows
+}
+
 impl Campaign {
-    /// Injects the fault at every `every`-th point, beginning with one that depends on `index`.
-    pub(crate) fn run(&self, release: &Binaries, every: usize, index: usize) -> CampaignRow {
-        let log = tempfile::NamedTempFile::new().unwrap();
-        let mut subject = PluginUnderTest::new(self.plugin);
-        let mut before = subject.node().snapshot();
-        let points = self.points(&mut subject, release, log.path());
-        let mut row = CampaignRow::new(self);
-        let (first, step) = self.sample(every, index);
-        for point in points.iter().skip(first).step_by(step) {
-            let RoundOutcome { hit, leak } = self.round(&mut subject, &before, release, point, log.path());
-            row.points += usize::from(hit);
-            if let Some(leak) = leak {
-                let leak = format!("{self}, at {point}:\n{leak}");
-                eprintln!("LEAK: {leak}\n");
-                row.leaks.push(leak);
-                subject = subject.repair(self.plugin);
-                before = subject.node().snapshot();
-            }
-            // The number of journal steps is not known in advance.
-            if self.fault.is_journal_fault() && !hit {
-                break;
-            }
-        }
-        row
-    }
-
-    /// The first point and the interval between points. A journal has few steps, so its interval is shorter.
-    fn sample(&self, every: usize, index: usize) -> (usize, usize) {
-        match self.fault.is_journal_fault() {
-            true => (0, (every / 4).max(1)),
-            false => (index % every.max(1), every.max(1)),
-        }
-    }
-
-    /// The call that the fault is injected into. Journal faults need the debug executable.
-    fn call(&self, subject: &mut PluginUnderTest, release: &Binaries) -> Call {
-        let call = subject.ready();
-        if self.fault.is_journal_fault() { call } else { call.of_build(release) }
-    }
-
-    /// The points of a call, recorded without a fault.
+    /// The points of the call, recorded without a fault.
     fn points(&self, subject: &mut PluginUnderTest, release: &Binaries, log: &Path) -> Vec<FaultPoint> {
-        if self.fault.is_journal_fault() {
-            return (1..1000).map(|nth| FaultPoint { name: String::new(), nth }).collect();
-        }
-        let call = self.call(subject, release);
+        let call = subject.ready().of_build(release);
         let recorded = call.clone().under(&strace::record(log));
         match self.verb {
             FaultedCall::Add => {
@@ -113,7 +105,7 @@ impl Campaign {
         point: &FaultPoint,
         log: &Path,
     ) -> RoundOutcome {
-        let call = self.call(subject, release);
+        let call = subject.ready().of_build(release);
         if self.verb == FaultedCall::Del {
             call.add().ok();
         }
@@ -133,8 +125,7 @@ impl Campaign {
 
     fn was_hit(&self, answer: &Answer, log: &Path) -> bool {
         match self.fault {
-            InjectedFault::JournalKill | InjectedFault::Kill => answer.was_killed(),
-            InjectedFault::JournalError => !answer.status.success(),
+            InjectedFault::Kill => answer.was_killed(),
             InjectedFault::Error(_) => strace::was_injected(log),
         }
     }

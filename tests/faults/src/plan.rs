@@ -13,10 +13,10 @@ use nix::{
     sched::{CpuSet, sched_setaffinity},
     unistd::Pid,
 };
-use testkit::Binaries;
+use testkit::{Binaries, Share};
 
 use crate::{
-    campaign::{Campaign, FaultedCall},
+    campaign::{Campaign, FaultedCall, run_all},
     fault::InjectedFault,
     remedy::Recovery,
     table::CampaignRow,
@@ -81,8 +81,8 @@ impl PluginName {
     }
 }
 
-/// The campaigns of an environment whose name contains one of the texts; without texts, all of them.
-pub(crate) fn of(place: CampaignEnv, parts: &[String]) -> Vec<Campaign> {
+/// The campaigns of an environment whose name begins with one of the texts; without texts, all of them.
+pub(crate) fn of(place: CampaignEnv, beginnings: &[String]) -> Vec<Campaign> {
     let mut campaigns = Vec::new();
     for plugin in PluginName::ALL.into_iter().filter(|plugin| plugin.place() == place) {
         for (verb, remedies) in
@@ -90,7 +90,7 @@ pub(crate) fn of(place: CampaignEnv, parts: &[String]) -> Vec<Campaign> {
         {
             for fault in InjectedFault::ALL {
                 // A failed call needs the same recovery as a killed one, and a runtime calls DEL.
-                let remedies = if fault.kills() { remedies } else { &remedies[..1] };
+                let remedies = if fault == InjectedFault::Kill { remedies } else { &remedies[..1] };
                 campaigns.extend(remedies.iter().map(|remedy| Campaign {
                     plugin,
                     verb,
@@ -100,42 +100,48 @@ pub(crate) fn of(place: CampaignEnv, parts: &[String]) -> Vec<Campaign> {
             }
         }
     }
-    campaigns
-        .retain(|campaign| parts.is_empty() || parts.iter().any(|part| campaign.to_string().contains(part)));
+    campaigns.retain(|campaign| {
+        let name = campaign.to_string();
+        beginnings.is_empty() || beginnings.iter().any(|beginning| name.starts_with(beginning))
+    });
     campaigns
 }
 
-/// Runs campaigns, as many in parallel as the environment allows, and returns their rows in order.
+/// Runs a share of the campaigns, those of several calls in parallel if the environment allows it, and returns their rows in
+/// order.
 pub(crate) fn run(
     campaigns: &[Campaign],
     release: &Binaries,
     place: CampaignEnv,
-    every: usize,
+    share: Share,
 ) -> Vec<CampaignRow> {
     let workers = match place {
         CampaignEnv::Netns => thread::available_parallelism().map_or(1, usize::from),
         CampaignEnv::Lab => 1,
     };
+    let of_one_call = |a: &Campaign, b: &Campaign| (a.plugin, a.verb) == (b.plugin, b.verb);
+    let calls: Vec<_> = campaigns.chunk_by(of_one_call).collect();
     let (next, rows) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for worker in 0..workers {
-            let (next, rows) = (&next, &rows);
+            let (calls, next, rows) = (&calls, &next, &rows);
             scope.spawn(move || {
                 pin_to_cpu(worker);
-                while let Some((index, campaign)) = take(campaigns, next) {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(campaigns) = calls.get(index) else { return };
                     // A separate thread, because a node's namespace belongs to its thread.
-                    let row =
-                        thread::scope(|scope| scope.spawn(|| campaign.run(release, every, index)).join());
-                    let row = row.unwrap_or_else(|_| CampaignRow::broken(campaign));
-                    eprintln!("{row}");
-                    rows.lock().unwrap().push((index, row));
+                    let of_call =
+                        thread::scope(|scope| scope.spawn(|| run_all(campaigns, release, share)).join());
+                    let broken = |_| campaigns.iter().map(CampaignRow::broken).collect();
+                    rows.lock().unwrap().push((index, of_call.unwrap_or_else(broken)));
                 }
             });
         }
     });
     let mut rows = rows.into_inner().unwrap();
     rows.sort_by_key(|(index, _)| *index);
-    rows.into_iter().map(|(_, row)| row).collect()
+    rows.into_iter().flat_map(|(_, rows)| rows).collect()
 }
 
 /// Pins this thread, and every process it starts, to one CPU: strace and the plugin wait for each other at each
@@ -144,9 +150,4 @@ fn pin_to_cpu(cpu: usize) {
     let mut cpus = CpuSet::new();
     cpus.set(cpu).unwrap();
     sched_setaffinity(Pid::from_raw(0), &cpus).unwrap();
-}
-
-fn take<'a>(campaigns: &'a [Campaign], next: &AtomicUsize) -> Option<(usize, &'a Campaign)> {
-    let index = next.fetch_add(1, Ordering::Relaxed);
-    campaigns.get(index).map(|campaign| (index, campaign))
 }

@@ -14,7 +14,7 @@ pub(crate) enum Recovery {
     Del,
     /// DEL after the pod's namespace was deleted.
     LateDel,
-    /// GC with an empty list of valid attachments.
+    /// GC with an empty list of valid attachments after the pod's namespace was deleted: it keeps those of pods that exist.
     Gc,
     /// Another ADD, which must succeed. If it is of another pod with the same device, the first pod's DEL follows and
     /// must not change it. The last call is its DEL.
@@ -38,7 +38,10 @@ impl Recovery {
                 subject.end_pod();
                 succeeded("DEL", &call.del())
             }
-            Self::Gc => succeeded("GC", &call.with("cni.dev/valid-attachments", &json!([])).gc()),
+            Self::Gc => {
+                subject.end_pod();
+                succeeded("GC", &call.with("cni.dev/valid-attachments", &json!([])).gc())
+            }
             Self::NextAdd => {
                 let next = subject.next(call);
                 let mut answer = next.add();

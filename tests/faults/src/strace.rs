@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, fmt, fs, path::Path};
 
-/// The n-th execution of a system call; without a name, the n-th step of a journal.
+/// The n-th execution of a system call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FaultPoint {
     /// The name of the system call, e.g. `openat`.
@@ -15,7 +15,7 @@ pub(crate) struct FaultPoint {
 
 impl fmt::Display for FaultPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", if self.name.is_empty() { "step" } else { &self.name }, self.nth)
+        write!(f, "{} {}", self.name, self.nth)
     }
 }
 

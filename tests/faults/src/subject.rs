@@ -66,7 +66,7 @@ impl PluginUnderTest {
     }
 
     fn on_rail(call: impl Fn(&RailNode) -> Call) -> Self {
-        let rail = RailNode::new();
+        let rail = RailNode::new().with_every_process();
         let pod = rail.node.pod(POD);
         let call = call(&rail).pod(&pod);
         Self { location: PodLocation::Rail(rail), pod: Some(pod), call, earlier: None, device: false }

@@ -35,7 +35,7 @@ struct SharedWorkers {
 
 /// Runs this number of workers until `end`, calls GC once, and compares the node with its former state.
 pub(crate) fn soak(workers: usize, end: Instant) -> CallCounts {
-    let rail = RailNode::new();
+    let rail = RailNode::new().with_every_process();
     let pods = (0..PODS).map(|n| RwLock::new(Some(rail.node.pod(&pod_name(n))))).collect();
     let before = rail.node.snapshot();
     let place =
@@ -57,13 +57,15 @@ pub(crate) fn soak(workers: usize, end: Instant) -> CallCounts {
         scope.spawn(move || {
             while Instant::now() < end {
                 thread::sleep(Duration::from_millis(700));
-                end_one_pod(place);
+                end_pod(place, fastrand::usize(..PODS));
                 check_for_duplicates(place);
             }
         });
         workers.into_iter().filter_map(|worker| worker.join().unwrap()).collect::<Vec<_>>()
     });
     place.tally.nothing_else_is_left(&place.rail.node.snapshot().difference(&before), &without_del);
+    // GC keeps what pods have that exist.
+    (0..PODS).for_each(|n| end_pod(&place, n));
     for call in [place.rail.macvlan(&conf(0)), place.rail.ipam(&conf(0)["ipam"])] {
         let collect = call.with("cni.dev/valid-attachments", &json!([]));
         if !place.tally.call("GC", || collect.gc()).status.success() {
@@ -137,8 +139,7 @@ fn detach(tally: &CallCounts, call: &Call) {
 }
 
 /// Deletes a pod's namespace, regardless of running calls, and creates another at the same path.
-fn end_one_pod(place: &SharedWorkers) {
-    let n = fastrand::usize(..PODS);
+fn end_pod(place: &SharedWorkers, n: usize) {
     let mut pod = place.pods[n].write().unwrap();
     *pod = None;
     *pod = Some(place.rail.node.pod(&pod_name(n)));

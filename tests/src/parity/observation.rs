@@ -39,17 +39,23 @@ fn was_given(call: &Call, mac: &str) -> bool {
     conf.contains(mac) || call.var("CNI_ARGS").to_lowercase().contains(mac)
 }
 
-/// Whether the kernel assigns this address to every link, or makes this route for it, in the background.
+/// Whether the kernel assigns this address to every link, or makes a route for it, in the background.
 fn is_automatic(address: &str) -> bool {
     address.starts_with("fe80:") || address.starts_with("ff00:")
+}
+
+/// Whether the kernel makes this route in the background, also for an IPv6 address of the plugin
+/// (`addrconf_dad_work`, net/ipv6/addrconf.c).
+fn is_automatic_route(route: &Value) -> bool {
+    let to = text(route, "dst");
+    is_automatic(&to) || (to.contains(':') && text(route, "table") == "local")
 }
 
 /// The links of a namespace with their addresses, its routes and rules, and the sysctls of one link.
 fn state(place: &impl Observe, link: &str) -> Value {
     let lists = place.ip_batch(&["link show", "address show", "route show table all", "rule show"]);
     let rules6 = place.ip6_batch(&["rule show"]).remove(0);
-    let routes: Vec<_> =
-        lists[2].iter().filter(|route| !is_automatic(&text(route, "dst"))).cloned().collect();
+    let routes: Vec<_> = lists[2].iter().filter(|route| !is_automatic_route(route)).cloned().collect();
     let mut links = keyed(&lists[0], link_name);
     for with_addresses in &lists[1] {
         links[link_name(with_addresses)]["addresses"] = addresses(with_addresses);

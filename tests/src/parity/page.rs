@@ -36,6 +36,15 @@ impl Section {
         self.0.contains_key(difference)
     }
 
+    /// Leaves out what the section has of these cases.
+    pub(super) fn without(mut self, names: &BTreeSet<&str>) -> Self {
+        self.0.retain(|_, cases| {
+            cases.retain(|case| !names.contains(case.as_str()));
+            !cases.is_empty()
+        });
+        self
+    }
+
     /// Asserts that these are exactly the differences of the table.
     ///
     /// # Panics

@@ -9,7 +9,7 @@ use crate::pool;
 
 #[test]
 fn two_nodes_take_addresses_of_one_pool() {
-    let plane = ControlPlane::start();
+    let plane = ControlPlane::shared();
     plane.apply(&pool("rail0", "10.16.0.10-10.16.0.200", "16"));
     let nodes = [PoolNode::start(&plane, "node-a"), PoolNode::start(&plane, "node-b")];
     let mut used = BTreeSet::new();
@@ -32,7 +32,7 @@ fn two_nodes_take_addresses_of_one_pool() {
 
 #[test]
 fn a_pool_is_used_to_its_last_address_whatever_the_sizes_of_its_blocks() {
-    let plane = ControlPlane::start();
+    let plane = ControlPlane::shared();
     plane.apply(&pool("rail0", "10.16.0.0-10.16.0.31", "16"));
     let nodes: Vec<_> = ["node-a", "node-b", "node-c"].map(|name| PoolNode::start(&plane, name)).into();
     let mut used = BTreeSet::new();
@@ -62,7 +62,7 @@ fn a_pool_is_used_to_its_last_address_whatever_the_sizes_of_its_blocks() {
 
 #[test]
 fn many_pods_at_once_on_one_node_get_different_addresses() {
-    let plane = ControlPlane::start();
+    let plane = ControlPlane::shared();
     plane.apply(&pool("rail0", "10.16.0.0-10.16.63.255", "64"));
     let node = PoolNode::start(&plane, "node-a");
     let used: BTreeSet<_> = thread::scope(|scope| {
@@ -82,7 +82,7 @@ fn many_pods_at_once_on_one_node_get_different_addresses() {
 
 #[test]
 fn both_families_and_requested_addresses() {
-    let plane = ControlPlane::start();
+    let plane = ControlPlane::shared();
     plane.apply(&pool("rail0", "10.16.0.0-10.16.0.255", "16"));
     let mut six = pool("rail0-v6", "fd00:16::10-fd00:16::ffff", "32");
     six["spec"]["subnet"] = json!("fd00:16::/64");

@@ -12,12 +12,12 @@ use silkrail_tests::{
 use crate::pool;
 
 fn pool_object(plane: &ControlPlane) -> Value {
-    serde_json::from_str(&plane.kubectl(&["get", "spiderippool", "rail0", "--output=json"])).unwrap()
+    plane.api().get("spiderippools", "", "rail0").unwrap()
 }
 
 #[test]
 fn the_blocks_of_a_node_that_is_gone_are_given_to_others() {
-    let mut plane = ControlPlane::start();
+    let mut plane = ControlPlane::shared();
     plane.apply(&pool("rail0", "10.16.0.0-10.16.0.15", "16"));
     let mut gone = PoolNode::start(&plane, "node-a");
     let node = PoolNode::start(&plane, "node-b");
@@ -28,7 +28,7 @@ fn the_blocks_of_a_node_that_is_gone_are_given_to_others() {
     gone.kill_agent();
     std::thread::sleep(std::time::Duration::from_secs(6));
     assert_eq!(gone.blocks(&plane).len(), 1);
-    plane.kubectl(&["delete", "node", "node-a"]);
+    plane.api().delete("nodes", "", "node-a");
     wait_until("the block is free", || gone.blocks(&plane).is_empty());
     wait_until("the other node has it", || node.try_add("c1", "rail0").json()["ips"].is_array());
     assert_eq!(node.blocks(&plane).len(), 1);
@@ -42,7 +42,7 @@ fn the_blocks_of_a_node_that_is_gone_are_given_to_others() {
 
 #[test]
 fn a_node_that_is_out_of_service_loses_its_blocks_at_once() {
-    let mut plane = ControlPlane::start();
+    let mut plane = ControlPlane::shared();
     plane.apply(&pool("rail0", "10.16.0.0-10.16.0.255", "16"));
     let mut node = PoolNode::start(&plane, "node-a");
     node.add("c0", "rail0");
@@ -51,13 +51,13 @@ fn a_node_that_is_out_of_service_loses_its_blocks_at_once() {
     plane.kubectl(&["taint", "node", "node-a", "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"]);
     wait_until("the block is free", || node.blocks(&plane).is_empty());
     // A parent is removed when it is deleted and has no block.
-    plane.kubectl(&["delete", "ipblock", "10.16.0.0-24", "--wait=false"]);
+    plane.api().delete("ipblocks", "", "10.16.0.0-24");
     wait_until("nothing is left", || plane.list("ipblocks").is_empty());
 }
 
 #[test]
 fn the_status_of_a_pool_has_its_use_and_what_is_wrong_with_it() {
-    let mut plane = ControlPlane::start();
+    let mut plane = ControlPlane::shared();
     plane.apply(&pool("rail0", "10.16.0.0-10.16.0.255", "16"));
     let mut node = PoolNode::start(&plane, "node-a");
     let addresses: Vec<_> = (0..5).map(|number| node.add(&format!("c{number}"), "rail0")).collect();
@@ -93,7 +93,7 @@ fn the_status_of_a_pool_has_its_use_and_what_is_wrong_with_it() {
 
 #[test]
 fn an_administrator_releases_the_blocks_of_a_node_that_is_off() {
-    let plane = ControlPlane::start();
+    let plane = ControlPlane::shared();
     plane.apply(&pool("rail0", "10.16.0.0-10.16.0.15", "16"));
     let mut gone = PoolNode::start(&plane, "node-a");
     let node = PoolNode::start(&plane, "node-b");

@@ -12,7 +12,7 @@ use crate::pool;
 
 #[test]
 fn a_pool_is_changed_while_its_addresses_are_in_use() {
-    let plane = ControlPlane::start();
+    let plane = ControlPlane::shared();
     plane.apply(&pool("rail0", "10.16.0.0-10.16.0.255", "16"));
     let node = PoolNode::start(&plane, "node-a");
     let first = node.add("c0", "rail0");
@@ -35,7 +35,7 @@ fn a_pool_is_changed_while_its_addresses_are_in_use() {
     let second = node.add("c1", "rail0");
     assert!(!block.contains(second.parse().unwrap()), "{second}");
     // The pool is deleted: addresses in use are kept, and can be released.
-    plane.kubectl(&["delete", "spiderippool", "rail0"]);
+    plane.api().delete("spiderippools", "", "rail0");
     wait_until("no address is assigned", || {
         node.del("c2", "rail0");
         node.try_add("c2", "rail0").json()["code"].is_number()
@@ -48,12 +48,12 @@ fn a_pool_is_changed_while_its_addresses_are_in_use() {
 
 #[test]
 fn a_block_that_is_deleted_stays_until_its_addresses_are_free() {
-    let plane = ControlPlane::start();
+    let plane = ControlPlane::shared();
     plane.apply(&pool("rail0", "10.16.0.0-10.16.0.255", "16"));
     let nodes = [PoolNode::start(&plane, "node-a"), PoolNode::start(&plane, "node-b")];
     nodes[0].add("c0", "rail0");
     let block = nodes[0].blocks(&plane).remove(0);
-    plane.kubectl(&["delete", "ipblock", &block, "--wait=false"]);
+    plane.api().delete("ipblocks", "", &block);
     nodes[0].wait_for_log("is being deleted, which waits for 1 addresses in use");
     let next = nodes[0].add("c1", "rail0");
     let drained: ipam::IpBlock = block.parse().unwrap();
@@ -65,11 +65,11 @@ fn a_block_that_is_deleted_stays_until_its_addresses_are_free() {
 
 #[test]
 fn a_parent_that_is_deleted_does_not_make_an_address_be_assigned_twice() {
-    let plane = ControlPlane::start();
+    let plane = ControlPlane::shared();
     plane.apply(&pool("rail0", "10.16.0.0-10.16.0.63", "16"));
     let nodes = [PoolNode::start(&plane, "node-a"), PoolNode::start(&plane, "node-b")];
     let mut used = BTreeSet::from([nodes[0].add("c0", "rail0")]);
-    plane.kubectl(&["delete", "ipblock", "10.16.0.0-24", "--wait=false"]);
+    plane.api().delete("ipblocks", "", "10.16.0.0-24");
     plane.apply(&pool("rail0", "10.16.0.0-10.16.0.63", "64"));
     // Nobody leases a block of a parent that is terminating.
     nodes[1].try_add("c0", "rail0").error(101).says(&["no block is free"]);
@@ -78,7 +78,7 @@ fn a_parent_that_is_deleted_does_not_make_an_address_be_assigned_twice() {
 
 #[test]
 fn labels_of_the_node_select_pools_and_an_invalid_pool_is_named() {
-    let plane = ControlPlane::start();
+    let plane = ControlPlane::shared();
     let mut of_zone = pool("rail0", "10.16.0.0-10.16.0.63", "16");
     of_zone["spec"]["nodeAffinity"] = json!({"matchLabels": {"zone": "a"}});
     plane.apply(&of_zone);

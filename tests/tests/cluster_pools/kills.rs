@@ -11,7 +11,7 @@ use crate::pool;
 
 #[test]
 fn an_agent_can_be_killed_at_each_step_of_a_lease() {
-    let plane = ControlPlane::start();
+    let plane = ControlPlane::shared();
     let (mut node, other) = (PoolNode::start(&plane, "node-a"), PoolNode::start(&plane, "node-b"));
     let mut kills = 0;
     for point in 1.. {
@@ -53,7 +53,7 @@ fn an_agent_can_be_killed_at_each_step_of_a_lease() {
 
 #[test]
 fn an_agent_can_be_killed_at_each_step_of_a_release() {
-    let plane = ControlPlane::start();
+    let plane = ControlPlane::shared();
     let mut node = PoolNode::start(&plane, "node-a");
     let mut kills = 0;
     for point in 1.. {
@@ -64,7 +64,7 @@ fn an_agent_can_be_killed_at_each_step_of_a_release() {
         node.kill_agent();
         node.set_kill_point(Some(point));
         node.del(&container, "rail0");
-        plane.kubectl(&["delete", "spiderippool", "rail0"]);
+        plane.api().delete("spiderippools", "", "rail0");
         node.start_agent();
         wait_until("the agent is killed, or has released the block", || {
             node.has_agent_ended() || node.blocks(&plane).is_empty()

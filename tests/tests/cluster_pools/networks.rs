@@ -26,7 +26,7 @@ fn networks(plane: &ControlPlane) -> Vec<(String, Value)> {
 
 #[test]
 fn networks_follow_their_configurations() {
-    let mut plane = ControlPlane::start();
+    let mut plane = ControlPlane::shared();
     plane.start_networks(&[]);
     configure(&plane, "rail0", &json!({"team": "a"}), &json!(9000));
     wait_until("the network is created", || networks(&plane) == [("rail0".to_owned(), json!(9000))]);
@@ -40,26 +40,27 @@ fn networks_follow_their_configurations() {
     // Changes of either are followed.
     configure(&plane, "rail0", &json!({"team": "a"}), &json!(4000));
     wait_until("it is changed", || networks(&plane) == [("rail0".to_owned(), json!(4000))]);
-    let patch = json!({"spec": {"config": "{}"}}).to_string();
-    plane.kubectl(&["patch", "network-attachment-definitions", "rail0", "--type=merge", "--patch", &patch]);
+    let patch = json!({"spec": {"config": "{}"}});
+    plane.api().merge("network-attachment-definitions", "default", "rail0", &patch);
     wait_until("it is restored", || networks(&plane) == [("rail0".to_owned(), json!(4000))]);
-    plane.kubectl(&["delete", "network-attachment-definitions", "rail0"]);
+    plane.api().delete("network-attachment-definitions", "default", "rail0");
     wait_until("it is created again", || networks(&plane) == [("rail0".to_owned(), json!(4000))]);
     configure(&plane, "rail0", &json!({"multus.spidernet.io/cr-name": "other"}), &json!(4000));
     wait_until("it has its new name", || networks(&plane) == [("other".to_owned(), json!(4000))]);
 
     // An error is an event of the object; a network without an owner is not touched.
     configure(&plane, "rail0", &json!({"multus.spidernet.io/cr-name": "other"}), &json!("big"));
-    let events = || plane.kubectl(&["get", "events", "--output=jsonpath={.items[*].message}"]);
-    wait_until("the error is reported", || events().contains("mtu"));
+    let reports = |text: &str| {
+        let events = plane.list("events");
+        events.iter().any(|event| event["message"].as_str().is_some_and(|message| message.contains(text)))
+    };
+    wait_until("the error is reported", || reports("mtu"));
     assert_eq!(networks(&plane), [("other".to_owned(), json!(4000))]);
     plane.apply(&json!({
         "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
         "metadata": {"namespace": "default", "name": "mine"}, "spec": {"config": "{}"},
     }));
     configure(&plane, "mine", &json!({}), &json!(1500));
-    wait_until("the conflict is reported", || {
-        events().contains("default/mine exists and does not belong to it")
-    });
+    wait_until("the conflict is reported", || reports("default/mine exists and does not belong to it"));
     assert!(networks(&plane).contains(&("mine".to_owned(), Value::Null)));
 }

@@ -14,7 +14,7 @@ use silkrail_tests::{
 };
 
 fn node(plane: &ControlPlane) -> Value {
-    plane.list("nodes").into_iter().find(|node| node["metadata"]["name"] == "lab").unwrap()
+    plane.api().get("nodes", "", "lab").unwrap()
 }
 
 fn condition(plane: &ControlPlane, kind: &str) -> Option<Value> {
@@ -27,8 +27,8 @@ fn condition(plane: &ControlPlane, kind: &str) -> Option<Value> {
 
 #[test]
 fn silkraild_sets_the_condition_of_its_node_and_can_do_nothing_else() {
-    let plane = ControlPlane::start();
-    plane.kubectl(&["apply", "--filename", "conf/silkraild-node-condition/rbac.yaml"]);
+    let plane = ControlPlane::shared();
+    plane.apply_file("silkraild-node-condition/rbac");
     plane.add_node("lab");
     plane.set_ready("lab", true);
     let state = tempfile::tempdir().unwrap();
@@ -73,20 +73,8 @@ fn silkraild_sets_the_condition_of_its_node_and_can_do_nothing_else() {
     wait_until("the condition is unknown", || status() == Some(json!("Unknown")));
     assert_ne!(of("lastTransitionTime"), before["lastTransitionTime"]);
     assert_eq!(of("reason"), "NotExamined");
-    let can = |verb: &str, resource: &str| {
-        let account = "system:serviceaccount:silkrail:silkraild";
-        plane.try_kubectl(&["auth", "can-i", verb, resource, "--as", account, "--all-namespaces"]).0
-    };
-    let status = [
-        "auth",
-        "can-i",
-        "patch",
-        "nodes",
-        "--subresource=status",
-        "--as",
-        "system:serviceaccount:silkrail:silkraild",
-    ];
-    assert!(plane.try_kubectl(&status).0);
+    let can = |verb: &str, resource: &str| plane.api().can("silkraild", verb, resource);
+    assert!(can("patch", "nodes/status"));
     for verb in ["get", "list", "watch", "create", "update", "patch", "delete"] {
         for resource in ["nodes", "pods", "secrets", "leases"] {
             assert!(!can(verb, resource), "{verb} {resource}");

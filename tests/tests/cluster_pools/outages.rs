@@ -40,7 +40,7 @@ fn addresses_of_the_nodes_blocks_are_assigned_without_the_api_server_and_without
 
 #[test]
 fn a_node_that_was_rebooted_has_the_blocks_that_it_had() {
-    let plane = ControlPlane::start();
+    let plane = ControlPlane::shared();
     plane.apply(&pool("rail0", "10.16.0.0-10.16.0.255", "16"));
     let mut node = PoolNode::start(&plane, "node-a");
     for number in 0..20 {
@@ -56,7 +56,7 @@ fn a_node_that_was_rebooted_has_the_blocks_that_it_had() {
 
 #[test]
 fn a_node_whose_object_is_created_again_keeps_its_blocks() {
-    let plane = ControlPlane::start();
+    let plane = ControlPlane::shared();
     plane.apply(&pool("rail0", "10.16.0.0-10.16.0.255", "16"));
     let node = PoolNode::start(&plane, "node-a");
     let address = node.add("c0", "rail0");
@@ -68,7 +68,7 @@ fn a_node_whose_object_is_created_again_keeps_its_blocks() {
             .unwrap()
     };
     let uid = owner();
-    plane.kubectl(&["delete", "node", "node-a"]);
+    plane.api().delete("nodes", "", "node-a");
     node.wait_for_log("its blocks are renewed");
     // It still serves.
     assert_ne!(node.add("c1", "rail0"), address);
@@ -83,7 +83,7 @@ fn a_node_whose_object_is_created_again_keeps_its_blocks() {
 
 #[test]
 fn a_second_agent_on_a_node_does_not_start() {
-    let plane = ControlPlane::start();
+    let plane = ControlPlane::shared();
     let node = PoolNode::start(&plane, "node-a");
     let second = node.run_agent();
     assert!(!second.status.success());
@@ -102,7 +102,7 @@ fn a_node_that_has_missed_changes_reads_everything_again() {
     let block = node.blocks(&plane).remove(0);
     link.set_cut(true);
     plane.apply(&pool("rail0", "10.16.1.0-10.16.1.255", "16"));
-    plane.kubectl(&["delete", "ipblock", &block, "--wait=false"]);
+    plane.api().delete("ipblocks", "", &block);
     // The server has no events from before its start, and etcd neither: it answers watches with 410.
     plane.compact_etcd();
     plane.kill_api();
@@ -117,7 +117,7 @@ fn a_node_that_has_missed_changes_reads_everything_again() {
 
 #[test]
 fn an_add_waits_for_a_request_that_takes_long() {
-    let plane = ControlPlane::start();
+    let plane = ControlPlane::shared();
     plane.apply(&pool("rail0", "10.16.0.0-10.16.0.255", "16"));
     plane.add_node("node-a");
     let (link, kubeconfig) = plane.agent_link();

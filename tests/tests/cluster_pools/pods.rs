@@ -36,7 +36,14 @@ pub(crate) fn pod_on(plane: &ControlPlane, node: &str, name: &str, more: &Value)
             "containers": [{"name": "main", "image": "example.com/none"}],
         },
     }));
-    plane.kubectl(&["get", "pod", name, "--namespace", namespace, "--output=jsonpath={.metadata.uid}"])
+    let created = plane.api().get("pods", namespace, name).unwrap();
+    created["metadata"]["uid"].as_str().unwrap().to_owned()
+}
+
+/// Deletes a pod for which there is no kubelet.
+pub(crate) fn delete(plane: &ControlPlane, name: &str) {
+    let (namespace, name) = name.split_once('/').unwrap();
+    plane.api().remove_at_once("pods", &json!({"metadata": {"namespace": namespace, "name": name}}));
 }
 
 /// Returns the call of a runtime for a pod.
@@ -58,7 +65,7 @@ fn annotated(key: &str, value: &Value) -> Value {
 
 #[test]
 fn annotations_and_labels_of_a_pod_select_its_pools() {
-    let plane = ControlPlane::start();
+    let plane = ControlPlane::shared();
     for (number, name, more) in [
         (1, "plain", json!({})),
         (2, "of-namespace", json!({})),
@@ -170,7 +177,7 @@ fn pods_are_known_while_the_api_server_is_down_and_forgotten_when_they_are_gone(
     call(&node, "ai/two", &uids[1]).del().done();
     assert_eq!(pool_number(&call(&node, "ai/two", &uids[1]).add()), "3");
     plane.start_api();
-    plane.kubectl(&["delete", "pod", "one", "--namespace=ai", "--force", "--grace-period=0"]);
+    delete(&plane, "ai/one");
     wait_until("the pod is forgotten", || !file(&node, &uids[0]).exists());
     // DEL does not need the file.
     call(&node, "ai/one", &uids[0]).del().done();

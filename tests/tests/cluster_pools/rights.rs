@@ -4,11 +4,8 @@ use silkrail_tests::control_plane::ControlPlane;
 
 #[test]
 fn an_agent_can_read_pools_and_write_blocks_only() {
-    let plane = ControlPlane::start();
-    let can = |verb: &str, resource: &str| {
-        let account = "system:serviceaccount:silkrail:silkraild-ipam";
-        plane.try_kubectl(&["auth", "can-i", verb, resource, "--as", account, "--all-namespaces"]).0
-    };
+    let plane = ControlPlane::shared();
+    let can = |verb: &str, resource: &str| plane.api().can("silkraild-ipam", verb, resource);
     for (verb, resource) in [
         ("list", "spiderippools.spiderpool.spidernet.io"),
         ("watch", "spiderreservedips.spiderpool.spidernet.io"),

@@ -7,7 +7,7 @@ use silkrail_tests::{
 };
 
 use crate::{
-    pods::{call, namespace, pod_on},
+    pods::{call, delete, namespace, pod_on},
     pool,
 };
 
@@ -17,10 +17,6 @@ fn of_stateful_set() -> Value {
         "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "1", "controller": true, "blockOwnerDeletion": true,
     });
     json!({"ownerReferences": [owner]})
-}
-
-fn delete(plane: &ControlPlane, pod: &str) {
-    plane.kubectl(&["delete", "pod", pod, "--namespace=ai", "--force", "--grace-period=0"]);
 }
 
 /// Calls ADD until there is an address.
@@ -37,7 +33,7 @@ fn address(node: &PoolNode, name: &str, uid: &str) -> String {
 
 #[test]
 fn a_pod_of_a_stateful_set_keeps_its_address_on_another_node() {
-    let plane = ControlPlane::start();
+    let plane = ControlPlane::shared();
     plane.apply(&pool("plain", "10.16.1.1-10.16.1.6", "1"));
     namespace(&plane, "ai", &json!({}), &json!({}));
     let [node, other] = ["node-a", "node-b"].map(|name| PoolNode::start_watching_pods(&plane, name));
@@ -58,7 +54,7 @@ fn a_pod_of_a_stateful_set_keeps_its_address_on_another_node() {
     assert!(second != first && format!("{}/16", reserved()) == first);
 
     // The pod is created again on the other node before the first node has ended it.
-    delete(&plane, "web-0");
+    delete(&plane, "ai/web-0");
     let old = std::mem::replace(&mut uid, pod_on(&plane, "node-b", "ai/web-0", &of_stateful_set()));
     call(&other, "ai/web-0", &uid).add().error(11).says(&["another node has leased its block"]);
     // Nobody else gets the address meanwhile.
@@ -71,7 +67,7 @@ fn a_pod_of_a_stateful_set_keeps_its_address_on_another_node() {
     }
     assert_eq!(address(&other, "ai/web-0", &uid), first);
     // And back, where its sandbox is restarted.
-    delete(&plane, "web-0");
+    delete(&plane, "ai/web-0");
     call(&other, "ai/web-0", &uid).del().done();
     uid = pod_on(&plane, "node-a", "ai/web-0", &of_stateful_set());
     assert_eq!(address(&node, "ai/web-0", &uid), first);
@@ -81,7 +77,7 @@ fn a_pod_of_a_stateful_set_keeps_its_address_on_another_node() {
 
 #[test]
 fn ipam_case_089_a_stable_address_changes_with_the_pools_of_the_pod() {
-    let plane = ControlPlane::start();
+    let plane = ControlPlane::shared();
     plane.apply(&pool("plain", "10.16.1.1-10.16.1.6", "1"));
     plane.apply(&pool("other", "10.16.2.1-10.16.2.6", "1"));
     plane.apply(&pool("blocks", "10.16.3.1-10.16.3.62", "16"));
@@ -96,7 +92,7 @@ fn ipam_case_089_a_stable_address_changes_with_the_pools_of_the_pod() {
         pod_on(&plane, "node-a", "ai/web-0", &metadata)
     };
     let end = |uid: &str| {
-        delete(&plane, "web-0");
+        delete(&plane, "ai/web-0");
         call(&node, "ai/web-0", uid).del().done();
     };
     let mut uid = create(None);
@@ -118,7 +114,7 @@ fn ipam_case_089_a_stable_address_changes_with_the_pools_of_the_pod() {
 
 #[test]
 fn a_reservation_that_cannot_be_used_stops_nobody() {
-    let plane = ControlPlane::start();
+    let plane = ControlPlane::shared();
     plane.apply(&pool("plain", "10.16.1.1-10.16.1.6", "1"));
     namespace(&plane, "ai", &json!({}), &json!({}));
     for (number, address) in ["10.16.1.3/16", "::ffff:10.16.1.4", "10.16.1.05", "xy"].iter().enumerate() {
@@ -135,7 +131,7 @@ fn a_reservation_that_cannot_be_used_stops_nobody() {
         pod_on(&plane, "node-a", "ai/web-0", &metadata)
     };
     let end = |uid: &str| {
-        delete(&plane, "web-0");
+        delete(&plane, "ai/web-0");
         call(&node, "ai/web-0", uid).del().done();
     };
     let mut uid = create("1");

@@ -5,7 +5,7 @@
 
 use std::{
     env, fs, io,
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     net::{Ipv4Addr, SocketAddr},
     path::Path,
     pin::Pin,
@@ -273,11 +273,11 @@ fn slow_clients_are_disconnected_and_an_idle_one_is_not() {
     let (mut silent, mut slow) = (slow_connection(&daemon), slow_connection(&daemon));
     slow.write_all(b"GET /metrics HTTP/1.1\r\nHo").unwrap();
     let mut reader = request(&daemon, "/metrics");
-    let began = Instant::now();
     for (what, stream) in [("silent", &mut silent), ("slow", &mut slow)] {
         let ended = stream.read(&mut [0; 1]);
-        assert!(matches!(ended, Ok(0) | Err(_)), "{what}: {ended:?}");
-        assert!(began.elapsed() < Duration::from_secs(30), "{what}");
+        let is_disconnected =
+            ended.as_ref().map_or_else(|e| e.kind() != ErrorKind::WouldBlock, |read| *read == 0);
+        assert!(is_disconnected, "{what}: {ended:?}");
     }
     thread::sleep(Duration::from_secs(4)); // the timeout is checked once a second
     let mut rest = Vec::new();

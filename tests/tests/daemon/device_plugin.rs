@@ -166,8 +166,11 @@ fn a_vf_in_another_namespace_is_not_free_unless_its_pod_has_it() {
     card.notify();
     wait_until("the VF that is not allocated is unhealthy", || vf.healthy() == [SECOND]);
     let line = format!("device=\"{FIRST}\"");
-    let log = daemon.log();
-    assert!(log.contains("another network namespace has it") && log.contains(&line), "{log}");
+    // The kubelet knows it a moment before.
+    wait_until("the log has it", || {
+        let log = daemon.log();
+        log.contains("another network namespace has it") && log.contains(&line)
+    });
     card.give_back(FIRST);
     card.notify();
     wait_until("the VF has returned", || vf.healthy() == [FIRST, SECOND]);

@@ -106,7 +106,7 @@ fn sigterm_ends_it_with_success_while_the_disk_hangs() {
     command.args(["--mount", "sh", "-c", HANGS]).arg(&disk).arg(executable()).args(node.options());
     command.args(["--kubernetes", "off", "--output.textfile"]).arg(disk.join("rdma.prom"));
     let mut daemon = Daemon::spawn(&mut command);
-    wait_until("it writes", || hangs(daemon.pid()));
+    wait_until("it writes", || hangs(daemon.writer()));
     assert!(Command::new("kill").arg(daemon.pid().to_string()).status().unwrap().success());
     wait_until("it has ended", || daemon.has_ended());
     assert_eq!(daemon.ended(), Some(0));

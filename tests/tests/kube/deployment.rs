@@ -26,16 +26,10 @@ impl Deployment {
                 container["imagePullPolicy"] = "Never".into();
                 container["securityContext"].as_object_mut().unwrap().remove("appArmorProfile");
             }
-            kubernetes.apply(&object.to_string());
+            kubernetes.api.apply(&object);
         }
-        kubernetes.apply(&map.to_string());
-        kubernetes.kubectl(&[
-            "rollout",
-            "status",
-            "--namespace=silkrail",
-            "--timeout=300s",
-            "daemonset/silkraild",
-        ]);
+        kubernetes.api.apply(&map);
+        kubernetes.wait_for_rollout("daemonsets", "silkraild");
         fs::create_dir_all(POOLS).unwrap();
         fs::copy(conf::path("pools/v4-81.yaml"), format!("{POOLS}/v4-81.yaml")).unwrap();
         Self { kubernetes }
@@ -43,7 +37,7 @@ impl Deployment {
 
     /// Runs the example pod, and returns its name.
     fn run(&self, example: &str) -> String {
-        self.kubernetes.kubectl(&["apply", "--filename", &path(&format!("pods/{example}.yaml"))]);
+        self.kubernetes.apply_file(&format!("pods/{example}.yaml"));
         self.kubernetes.wait_for_pods(1);
         self.kubernetes.pods()[0]["metadata"]["name"].as_str().unwrap().to_owned()
     }
@@ -61,21 +55,14 @@ impl Deployment {
 
     /// Returns what `silkrail` prints in the container of the daemon.
     fn silkrail(&self, args: &[&str]) -> String {
-        let exec = ["exec", "--namespace=silkrail", "daemonset/silkraild", "--", "/silkrail"];
-        self.kubernetes.kubectl(&[&exec, args].concat())
+        self.kubernetes.exec_in_silkrail(&[&["/silkrail"], args].concat())
     }
 
-    fn end(self, example: &str) {
-        self.kubernetes.kubectl(&["delete", "--filename", &path(&format!("pods/{example}.yaml"))]);
-        self.kubernetes.delete_pods();
-        self.kubernetes.kubectl(&["delete", "namespace", "silkrail"]);
+    fn end(self) {
+        self.kubernetes.clean();
         fs::remove_file(format!("{POOLS}/v4-81.yaml")).unwrap();
         assert_eq!(state_files(), [""; 0]);
     }
-}
-
-fn path(name: &str) -> String {
-    conf::path(name).display().to_string()
 }
 
 #[test]
@@ -88,7 +75,7 @@ fn the_exclusive_example_has_a_vf_of_the_daemon_set() {
         Deployment::new(kubernetes, &json!({"rails": {"eth0": 0, "eth1": 1}, "resourceList": [resource]}));
     let resource = "spidernet.io/mellanoxrdma";
     deployment.kubernetes.wait_for_resource(resource, 7, 7);
-    deployment.kubernetes.kubectl(&["apply", "--filename", &path("exclusive/sriov-rdma.nad.yaml")]);
+    deployment.kubernetes.apply_file("exclusive/sriov-rdma.nad.yaml");
     let pod = deployment.run("rdma-sriov");
     let device = deployment.told(&pod);
     let vf = device["pciAddress"].as_str().unwrap();
@@ -109,7 +96,7 @@ fn the_exclusive_example_has_a_vf_of_the_daemon_set() {
         (&information["pci"]["pci-address"], &information["pci"]["rdma-device"]),
         (&json!(vf), &device["name"])
     );
-    deployment.end("rdma-sriov");
+    deployment.end();
     assert!(!fs::exists(file).unwrap(), "the daemon has ended");
 }
 
@@ -129,5 +116,5 @@ fn the_shared_example_uses_the_pf_of_the_daemon_set() {
     let gid = &device["gids"][0];
     assert!(gid["address"].as_str().unwrap().starts_with("172.81.0.1") && gid["index"].is_u64(), "{device}");
     assert_eq!(device["mode"], "shared");
-    deployment.end("rdma-macvlan");
+    deployment.end();
 }

@@ -15,9 +15,8 @@ use silkrail_tests::{
     kubernetes::{Kubernetes, pod, wait_for_watches, without_rdma_cm},
     machine::LabMachine,
     multus::state_files,
-    sweep,
 };
-use testkit::Observe;
+use testkit::{Observe, Share};
 
 const RESOURCE: &str = "spidernet.io/mellanoxrdma";
 
@@ -56,7 +55,7 @@ fn pod_with_vf(name: &str) -> Value {
 }
 
 fn apply(kubernetes: &Kubernetes, objects: &[Value]) {
-    kubernetes.apply(&json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string());
+    objects.iter().for_each(|object| kubernetes.api.apply(object));
 }
 
 struct ExclusiveNode {
@@ -120,9 +119,13 @@ impl ExclusiveNode {
     }
 }
 
+/// Starts the daemon. Until the kubelet watches it, the node's status has the devices of the one before, and the kubelet refuses pods.
 fn start(file: &Path) -> Daemon {
     let file = file.to_str().unwrap();
-    Daemon::start(&["--device-plugin", file, "--device-plugin.hold", "1", "--kubernetes", "off"])
+    let daemon =
+        Daemon::start(&["--device-plugin", file, "--device-plugin.hold", "1", "--kubernetes", "off"]);
+    wait_for_watches(&daemon, 1);
+    daemon
 }
 
 #[test]
@@ -133,12 +136,10 @@ fn a_pod_without_privileges_uses_its_vf_and_is_told_what_it_has() {
     node.kubernetes.wait_for_pods(1);
     let vf = node.vf_of("train-0");
     // The pod keeps its VF while the kubelet, then the daemon, starts again, and the others can be allocated.
-    wait_for_watches(&node.daemon, 1);
     node.kubernetes.restart_kubelet();
     wait_for_watches(&node.daemon, 2);
     drop(node.daemon);
     node.daemon = start(&node.file);
-    wait_for_watches(&node.daemon, 1);
     // The files are written again.
     for file in ["rdma.json", "nccl.conf"] {
         let directory = Path::new("/run/silkrail/pod-files/spidernet.io_mellanoxrdma").join(&vf);
@@ -176,7 +177,7 @@ fn a_network_that_names_a_vf_itself_does_not_start_with_that_of_another_pod() {
         network["spec"]["config"] = chain.to_string().into();
         network
     };
-    node.kubernetes.kubectl(&["delete", "network-attachment-definition", "rails"]);
+    node.kubernetes.api.delete("network-attachment-definitions", "default", "rails");
     // Of equal VFs the device plugin prefers the first.
     apply(&node.kubernetes, &[names_vf(&vfs[5].pci), pod_with_vf("train-0")]);
     let error = node.kubernetes.wait_for_container_error("train-0");
@@ -187,7 +188,7 @@ fn a_network_that_names_a_vf_itself_does_not_start_with_that_of_another_pod() {
         "{error}"
     );
     node.kubernetes.delete_pods();
-    node.kubernetes.kubectl(&["delete", "network-attachment-definition", "rails"]);
+    node.kubernetes.api.delete("network-attachment-definitions", "default", "rails");
     assert_eq!(state_files(), [""; 0]);
 }
 
@@ -237,7 +238,7 @@ fn pods_start_and_end_at_once_and_no_two_have_the_same_vf() {
     let before = node.machine.node.snapshot();
     let rounds = env::var("KUBE_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap());
     for _ in 0..rounds {
-        node.run(14 / sweep::step(4));
+        node.run(if Share::of_tests_of(&["pkg/device-plugin"]).is_all() { 14 } else { 3 });
     }
     node.machine.node.snapshot().assert_is(&before);
     assert_eq!(state_files(), [""; 0]);

@@ -32,10 +32,10 @@ fn a_hundred_containers_can_share_a_pf_and_see_its_nodes_only() {
     let options = ["--device-plugin", file.to_str().unwrap(), "--kubernetes", "off"];
     let _daemon = Daemon::start(&options);
     kubernetes.wait_for_resource(RESOURCE, 100, 100);
-    kubernetes.apply(&network().to_string());
+    kubernetes.api.apply(&network());
     let annotations = json!({"k8s.v1.cni.cncf.io/networks": "shared"});
     for name in ["one", "two"] {
-        kubernetes.apply(&pod(name, &annotations, &json!({RESOURCE: 1}), &json!({})).to_string());
+        kubernetes.api.apply(&pod(name, &annotations, &json!({RESOURCE: 1}), &json!({})));
     }
     kubernetes.wait_for_pods(2);
     let uverbs = machine.node.run("sh", &["-c", "ls /sys/class/net/eth1/device/infiniband_verbs"]);

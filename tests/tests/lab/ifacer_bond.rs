@@ -1,7 +1,7 @@
 //! `ifacer`: a bond, and a VLAN above it.
 
 use serde_json::{Value, json};
-use testkit::{Observe, TestPod};
+use testkit::{Observe, Share, TestPod};
 
 use silkrail_tests::{
     cli::silkrail,
@@ -246,7 +246,7 @@ fn invariant_1_a_bond_add_fails_or_is_killed_at_every_step_and_leaves_nothing() 
     let before = machine.node.snapshot();
     let gc = || silkrail(&format!("gc --yes --state-dir {}", machine.node.state_dir().display())).ended(0);
     for fault in ["error", "kill"] {
-        for step in 1.. {
+        for step in Share::of_tests_of(&["plugins/meta/ifacer"]).steps(&format!("bond {fault}")) {
             let pod = machine.node.pod("a");
             let chain = slaves.chain(&pod, "a");
             let answer = chain.ifacer().clone().fault(&format!("{fault}:{step}")).add();

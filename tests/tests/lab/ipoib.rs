@@ -1,7 +1,7 @@
 //! `ipoib`: a pod gets an IP over InfiniBand link of its own on a port of the host.
 
 use serde_json::{Value, json};
-use testkit::{Call, Observe, TestPod};
+use testkit::{Call, Observe, Share, TestPod};
 
 use silkrail_tests::infiniband::InfinibandMachine;
 
@@ -175,7 +175,7 @@ fn invariant_1_ipoib_fails_or_is_killed_at_every_step_and_leaves_nothing() {
     let machine = InfinibandMachine::shared();
     let before = machine.machine.node.snapshot();
     for fault in ["error", "kill"] {
-        for step in 1.. {
+        for step in Share::of_tests_of(&["plugins/main/ipoib"]).steps(&format!("ipoib {fault}")) {
             let pod = machine.machine.node.pod("a");
             let call = ipoib(&machine, &pod, &json!({"mtu": 1496}));
             let answer = call.clone().fault(&format!("{fault}:{step}")).add();

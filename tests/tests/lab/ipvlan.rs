@@ -1,7 +1,7 @@
 //! `ipvlan`: cases 57 to 66. The kernel of the build machine may not support ipvlan; that of the lab does.
 
 use serde_json::{Value, json};
-use testkit::{FakeIpam, Observe};
+use testkit::{FakeIpam, Observe, Share};
 
 use silkrail_tests::machine::LabMachine;
 
@@ -183,7 +183,7 @@ fn invariant_1_ipvlan_fails_or_is_killed_at_every_step_and_leaves_nothing() {
     let before = machine.node.snapshot();
     let call = machine.plugin("ipvlan", &json!({"master": "eth0"})).pod(&pod);
     for fault in ["error", "kill"] {
-        for step in 1.. {
+        for step in Share::of_tests_of(&["plugins/main/ipvlan"]).steps(&format!("ipvlan {fault}")) {
             let answer = call.clone().fault(&format!("{fault}:{step}")).add();
             if answer.status.success() {
                 assert!(step > 6, "only {step} steps were seen");

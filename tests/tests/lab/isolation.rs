@@ -1,7 +1,7 @@
 //! `sriov` with `rdmaIsolation`: one plugin moves the link and the RDMA device of a VF.
 
 use serde_json::{Value, json};
-use testkit::{Call, Observe, TestPod, wait_until};
+use testkit::{Call, Observe, Share, TestPod, wait_until};
 
 use silkrail_tests::machine::{LabMachine, LabVf, rdma_devices};
 
@@ -54,9 +54,9 @@ fn invariant_1_isolation_fails_or_is_killed_at_every_step_and_leaves_nothing() {
     let before = machine.node.snapshot();
     let vf = machine.vf("eth1", 3);
     for fault in ["error", "kill"] {
-        for step in 1.. {
+        for step in Share::of_tests_of(&["plugins/main/sriov"]).steps(&format!("isolation {fault}")) {
             let pod = machine.node.pod("a");
-            let sriov = sriov(&machine, &vf, &pod, &json!({"trust": "on"}));
+            let sriov = sriov(&machine, &vf, &pod, &json!({"vlan": 321, "trust": "on", "mtu": 1400}));
             let answer = sriov.clone().fault(&format!("{fault}:{step}")).add();
             let pod = (step % 2 == 0).then_some(pod);
             if fault == "kill" || answer.status.success() {
@@ -132,7 +132,7 @@ fn gc_reverts_an_isolated_attachment() {
     let (vf, pod) = (machine.vf("eth1", 5), machine.node.pod("a"));
     let sriov = sriov(&machine, &vf, &pod, &json!({}));
     sriov.add().ok();
+    pod.end();
     sriov.with("cni.dev/valid-attachments", &json!([])).gc().done();
-    drop(pod);
     machine.node.snapshot().assert_is(&before);
 }

@@ -1,12 +1,13 @@
 //! Limits of the requests to the kernel: each query for a PF's VFs is a query to its firmware, under the kernel's RTNL lock.
 
-use std::{fs, thread, time::Duration};
+use std::{fs, process::Command, thread, time::Duration};
 
 use serde_json::{Value, json};
-use testkit::{Answer, Call, Observe, wait_until};
+use testkit::{Answer, Call, Observe};
 
 use silkrail_tests::{
     chain::Chain,
+    daemon::{self, Daemon},
     machine::{LabMachine, LabVf},
     trace::StraceRun,
 };
@@ -67,10 +68,10 @@ fn rdma_uses_one_socket_and_lists_the_devices_once() {
     let result = chain.sriov().add().ok();
     let add =
         netlink_calls(&machine, &chain.rdma().with("prevResult", &result), |call| drop(call.add().ok()));
-    // The requests are: the RDMA mode, the list of devices, and the move.
-    assert_eq!((count(&add, "socket("), count(&add, "sendto(")), (1, 3), "{add:#?}");
+    // The requests are: the RDMA mode, the list of devices, the counter mode, the optional counters, and the move.
+    assert_eq!((count(&add, "socket("), count(&add, "sendto(")), (1, 5), "{add:#?}");
     let del = netlink_calls(&machine, chain.rdma(), |call| call.del().done());
-    assert_eq!((count(&del, "socket("), count(&del, "sendto(")), (1, 2), "{del:#?}");
+    assert_eq!((count(&del, "socket("), count(&del, "sendto(")), (1, 4), "{del:#?}");
     chain.del();
 }
 
@@ -80,19 +81,12 @@ fn a_wait_for_a_device_does_not_list_all_devices_repeatedly() {
     let (vf, pod) = (machine.vf("eth1", 6), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     chain.add();
-    // The path is gone, but a process that has not exited yet keeps the namespace, and the device in it.
-    let mut ending = pod.command("sleep").arg("60").spawn().unwrap();
-    let inode = |path: String| machine.node.run("stat", &["-Lc", "%i", &path]);
-    let namespace = inode(pod.path().display().to_string());
-    wait_until("the process is in the namespace", || {
-        inode(format!("/proc/{}/ns/net", ending.id())) == namespace
-    });
+    let _slow = machine.simulate(&vf.pci, "slow_enable_ms", "2500");
     pod.end();
     let calls = thread::scope(|scope| {
         let del = scope.spawn(|| netlink_calls(&machine, chain.rdma(), |call| call.del().done()));
-        thread::sleep(Duration::from_secs(2));
+        thread::sleep(Duration::from_secs(1));
         assert!(!del.is_finished(), "DEL did not wait");
-        ending.kill().and_then(|()| ending.wait()).unwrap();
         del.join().unwrap()
     });
     assert!((1..=4).contains(&count(&calls, "sendto(")), "{calls:#?}");
@@ -135,6 +129,10 @@ fn an_add_costs_the_same_with_many_addresses_and_links() {
         machine.node.run("ip", &["-batch", file.to_str().unwrap()]);
     };
     let alone = costs(&machine, &vf);
+    let numbers = alone.map(|(calls, _)| calls);
+    // ADD of sriov with IPAM and of rdma, DEL of rdma and of sriov; with the loader and what only debug builds call.
+    let most = [350, 290, 240, 375];
+    assert!(numbers.iter().zip(most).all(|(calls, most)| *calls <= most), "{numbers:?}, at most {most:?}");
     batch((0..500).map(|n| format!("link add many{n} group 77 type dummy\n")).collect());
     batch((0..5000).map(|n| format!("address add 10.{}.{}.1/32 dev many0\n", n / 250, n % 250)).collect());
     let among_many = costs(&machine, &vf);
@@ -144,4 +142,30 @@ fn an_add_costs_the_same_with_many_addresses_and_links() {
         assert!(calls_then < calls + calls / 10, "{alone:?}, {among_many:?}");
         assert!(received_then < received + received / 10 + 2000, "{alone:?}, {among_many:?}");
     }
+}
+
+/// The netlink requests of a scrape are those of its devices and links: they do not grow with the number of metrics.
+#[test]
+fn the_numbers_of_netlink_requests_and_sysfs_files_of_a_scrape_are_limited() {
+    let machine = LabMachine::exclusive();
+    let file = machine.node.state_dir().with_file_name("scrape");
+    let strace = ["-D", "-fyy", "-qq", "-etrace=sendto,openat", "-o", file.to_str().unwrap()];
+    let mut command = Command::new("strace");
+    command.args(strace).arg(daemon::executable());
+    command.args(["--state-dir", machine.node.state_dir().to_str().unwrap()]);
+    let daemon = Daemon::spawn(&mut command);
+    let count = || {
+        let text = fs::read_to_string(&file).unwrap();
+        let of = |what: &str| text.lines().filter(|line| line.contains(what)).count();
+        [of("NETLINK"), of("\"/sys/")]
+    };
+    daemon.scrape();
+    let before = count();
+    daemon.scrape();
+    let [requests, files] = count();
+    let (requests, files) = (requests - before[0], files - before[1]);
+    assert!(
+        (1..=80).contains(&requests) && files <= 40,
+        "{requests} netlink requests, {files} files of sysfs"
+    );
 }

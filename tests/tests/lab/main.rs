@@ -15,6 +15,7 @@ mod doctor;
 mod early_late;
 mod faults;
 mod fleet;
+mod foreign_state;
 mod gc;
 mod go_back;
 mod go_ib_pod;

@@ -1,7 +1,7 @@
 //! The example networks of `conf/` and of the plugins' pages, attached to a pod that already has a cluster network.
 
 use serde_json::{Value, json};
-use testkit::{Call, Observe, TestPod};
+use testkit::{Call, Observe, Share, TestPod};
 
 use silkrail_tests::{
     cluster::ClusterNetwork,
@@ -23,7 +23,7 @@ fn calls(machine: &LabMachine, network: &Value, master: &str, device: &str) -> V
             other => panic!("an example with the plugin {other}"),
         }
         if plugin.get("ipam").is_some() {
-            plugin["ipam"]["poolsDir"] = json!(conf::path("pools"));
+            plugin["ipam"]["poolsDir"] = json!(conf::copy_pools(machine.node.state_dir().parent().unwrap()));
         }
     }
     plugins.iter().map(|plugin| machine.node.plugin(plugin["type"].as_str().unwrap()).conf(plugin)).collect()
@@ -67,14 +67,20 @@ fn examples(is_shared: bool) -> (Vec<Value>, Vec<Value>) {
     (ethernet, infiniband)
 }
 
+/// Returns those of this run.
+fn share_of(examples: &[Value]) -> impl Iterator<Item = &Value> {
+    let share = Share::of_tests_of(&["conf", "plugins/main", "plugins/meta"]);
+    share.of_list("examples", examples.len()).map(|index| &examples[index])
+}
+
 fn ethernet_examples(machine: &LabMachine, examples: &[Value]) {
     let vf = machine.vf("eth1", 2);
-    examples.iter().for_each(|network| is_beside_a_cluster_network(machine, network, "eth0", &vf.pci));
+    share_of(examples).for_each(|network| is_beside_a_cluster_network(machine, network, "eth0", &vf.pci));
 }
 
 fn infiniband_examples(lab: &InfinibandMachine, examples: &[Value]) {
     let (pf, vf) = (lab.pf_link(), lab.vf(2));
-    examples.iter().for_each(|network| is_beside_a_cluster_network(&lab.machine, network, &pf, &vf.pci));
+    share_of(examples).for_each(|network| is_beside_a_cluster_network(&lab.machine, network, &pf, &vf.pci));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 use silkrail_tests::parity::{Case, Comparison, Step};
+use testkit::Share;
 
 const ADD: Step = Step::Call("ADD");
 const CHECK: Step = Step::Call("CHECK");
@@ -45,6 +46,11 @@ fn calls() -> Vec<Case> {
     vec![with("ADD twice", &[ADD, ADD, DEL]), with("DEL without ADD", &[DEL])]
 }
 
+fn assert_on_page(section: &str, cases: &[Case]) {
+    let share = Share::of_tests_of(&["plugins/main/ipvlan", "pkg/child-link", "pkg/plugin-runtime"]);
+    Comparison::of_share(share, section, cases).assert_on_page("ipvlan", section);
+}
+
 #[test]
 fn every_ipvlan_link_differs_as_the_page_says() {
     Comparison::of(&[case("a link", json!({}))]).assert_has_every_link("ipvlan");
@@ -52,15 +58,15 @@ fn every_ipvlan_link_differs_as_the_page_says() {
 
 #[test]
 fn the_keys_of_ipvlan_differ_as_the_page_says() {
-    Comparison::of(&keys()).assert_on_page("ipvlan", "keys");
+    assert_on_page("keys", &keys());
 }
 
 #[test]
 fn chains_of_ipvlan_differ_as_the_page_says() {
-    Comparison::of(&chains()).assert_on_page("ipvlan", "chains");
+    assert_on_page("chains", &chains());
 }
 
 #[test]
 fn calls_of_ipvlan_differ_as_the_page_says() {
-    Comparison::of(&calls()).assert_on_page("ipvlan", "calls");
+    assert_on_page("calls", &calls());
 }

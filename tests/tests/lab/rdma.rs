@@ -76,6 +76,17 @@ fn case_071_a_function_without_an_rdma_device_is_named_with_its_driver() {
 }
 
 #[test]
+fn the_device_of_a_pf_with_vfs_stays_on_the_node() {
+    let machine = LabMachine::exclusive();
+    let (pod, before) = (machine.node.pod("a"), machine.rdma_devices());
+    let pf = machine.node.run("sh", &["-c", "basename $(readlink -f /sys/class/net/eth0/device)"]);
+    let call = machine.plugin("rdma", &json!({"deviceID": pf.trim(), "prevResult": prev(&pod)})).pod(&pod);
+    call.add().error(102).says(&[pf.trim(), "VFs"]);
+    assert_eq!(machine.rdma_devices(), before);
+    assert!(machine.node.snapshot().state().is_empty());
+}
+
+#[test]
 fn case_072_both_devices_of_a_function_are_moved_and_returned() {
     let machine = LabMachine::exclusive();
     let vf = machine.vf("eth0", 1);

@@ -3,7 +3,11 @@
 use std::fs;
 
 use serde_json::json;
-use silkrail_tests::{chain::Chain, cli, machine::LabMachine};
+use silkrail_tests::{
+    chain::Chain,
+    cli,
+    machine::{LabMachine, set_vfs},
+};
 use testkit::Observe;
 
 fn recover(machine: &LabMachine, args: &str) -> cli::CommandOutput {
@@ -39,7 +43,7 @@ fn a_broken_function_is_recovered_by_the_least_invasive_step() {
     let unknown = recover(&machine, "mlx5_99").ended(2);
     assert!(unknown.stderr.contains("no function \"mlx5_99\""), "{unknown:?}");
     // Other tests need VFs in their initial state.
-    machine.node.run("lab-vfs", &["0", "eth0"]);
+    set_vfs(0, &["eth0"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `sriov`: the claim of a VF, its move into the pod, and its return to the host.
 
-use std::{fs, thread, time::Duration};
+use std::{fs, thread};
 
 use serde_json::{Value, json};
 use testkit::{Call, FakeIpam, Observe, TestPod, wait_until};
@@ -157,7 +157,8 @@ fn case_095_a_slow_del_does_not_affect_the_next_pod() {
     ipam.delay(2.0);
     thread::scope(|scope| {
         let slow = scope.spawn(|| old.del());
-        thread::sleep(Duration::from_millis(300));
+        // It has moved the VF to the host.
+        wait_until("DEL waits for the IPAM plugin", || ipam.begun() == 2);
         first.end();
         new.add().ok();
         slow.join().unwrap().done();

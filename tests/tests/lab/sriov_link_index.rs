@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use silkrail_tests::machine::{LabMachine, LabVf};
-use testkit::Observe;
+use testkit::{Observe, Share};
 
 use crate::sriov::call;
 
@@ -59,7 +59,7 @@ fn invariant_1_on_an_old_kernel_a_killed_add_is_reverted() {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vf = machine.vf("eth1", 3);
-    for step in 1.. {
+    for step in Share::of_tests_of(&["plugins/main/sriov"]).steps("old kernel") {
         let pod = machine.node.pod("a");
         let host_index = machine.node.link(&vf.link).unwrap()["ifindex"].clone();
         pod.run_ip(&format!("link add eth0 index {host_index} type dummy"));

@@ -1,6 +1,6 @@
 //! State of a VF and its RDMA device that is from a former boot, damaged, or cannot be written.
 
-use std::{fs, path::PathBuf, time::Instant};
+use std::{fs, path::PathBuf};
 
 use serde_json::json;
 use testkit::{Observe, wait_until};
@@ -30,9 +30,7 @@ fn invariant_10_state_of_the_chain_from_before_a_reboot_is_ignored() {
     // DEL removes the state and changes nothing else, not even a VLAN that could be the pod's.
     reboot();
     machine.node.run_ip(&format!("link set eth0 vf {} vlan 9", vf.index));
-    let began = Instant::now();
     old.del();
-    assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
     assert_eq!(state(), 0);
     assert_eq!(machine.vf_info(&vf)["vlan_list"][0]["vlan"], 9);
     machine.node.run_ip(&format!("link set eth0 vf {} vlan 0", vf.index));
@@ -152,7 +150,9 @@ fn invariant_1_a_chain_without_disk_space_at_any_step_leaves_nothing() {
     let (vf, pod) = (machine.vf("eth0", 4), machine.node.pod("a"));
     let mut failed = 0;
     for inodes in 1.. {
-        machine.node.run("mount", &["-t", "tmpfs", "-o", &format!("nr_inodes={inodes}"), "tmpfs", &state]);
+        machine
+            .node
+            .run("mount", &["-t", "tmpfs", "-o", &format!("nr_inodes={inodes},mode=755"), "tmpfs", &state]);
         let before = machine.node.snapshot();
         let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 5, "trust": "on"}));
         let sriov = chain.sriov().add();

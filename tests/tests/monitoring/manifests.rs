@@ -1,6 +1,6 @@
-//! The manifests: they contain the plain files, select the right objects, and have no more permissions than needed.
+//! The manifests of monitoring: they contain the plain files, and select the right objects. `deploy.rs` has their permissions.
 
-use std::{collections::BTreeSet, fs};
+use std::fs;
 
 use serde_json::{Value, json};
 
@@ -21,10 +21,6 @@ fn pod() -> Value {
 
 fn container() -> Value {
     pod()["spec"]["containers"][0].clone()
-}
-
-fn names(list: &Value) -> BTreeSet<String> {
-    list.as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
@@ -63,14 +59,6 @@ fn the_grafana_operator_finds_every_dashboard_in_its_config_map() {
         assert_eq!(reference["name"], map["metadata"]["name"]);
         assert!(map["data"].get(reference["key"].as_str().unwrap()).is_some(), "{reference}");
     }
-}
-
-#[test]
-fn grafana_without_kubernetes_reads_the_dashboards_from_a_directory() {
-    let provider = conf::yaml("grafana/provisioning.yaml").remove(0);
-    assert_eq!(provider["apiVersion"], 1);
-    assert_eq!(provider["providers"][0]["type"], "file");
-    assert!(provider["providers"][0]["options"]["path"].is_string());
 }
 
 #[test]
@@ -124,18 +112,14 @@ fn the_tls_examples_match_and_differ_from_the_others_in_tls_only() {
     assert!(tls.as_ref().unwrap().get("insecureSkipVerify").is_none());
 
     let patch = conf::object("silkraild-tls/daemonset.yaml", "DaemonSet");
-    assert_eq!(patch["metadata"]["name"], daemon_set()["metadata"]["name"]);
     let (added, volume) = (
         &patch["spec"]["template"]["spec"]["containers"][0],
         &patch["spec"]["template"]["spec"]["volumes"][0],
     );
-    assert_eq!(added["name"], container()["name"]);
-    assert_eq!(container()["args"], Value::Null, "the patch would replace them");
     let mount = &added["volumeMounts"][0];
     let file = format!("--web.config.file={}/web.yaml", mount["mountPath"].as_str().unwrap());
     assert_eq!(added["args"], json!([file]));
     assert_eq!((&mount["name"], &volume["secret"]["defaultMode"]), (&volume["name"], &json!("0400")));
-    assert!(!names(&container()["volumeMounts"]).contains(mount["name"].as_str().unwrap()));
     // The login and the server name match; `daemon/web.rs` tests the two examples together.
     let job = conf::yaml("prometheus/tls.yml").remove(0)["scrape_configs"][0].clone();
     assert_eq!(job["tls_config"]["server_name"], tls.unwrap()["serverName"]);
@@ -158,48 +142,6 @@ fn prometheus_accepts_its_configuration_which_sets_the_job_of_the_rules() {
 }
 
 #[test]
-fn the_daemon_set_has_what_attribution_needs_and_is_not_privileged() {
-    let spec = &pod()["spec"];
-    assert_eq!(spec["hostNetwork"], true);
-    assert_eq!(spec["hostPID"], true);
-    let security = &container()["securityContext"];
-    assert_eq!(security["privileged"], false);
-    assert_eq!(security["allowPrivilegeEscalation"], false);
-    assert_eq!(security["readOnlyRootFilesystem"], true);
-    assert_eq!(
-        security["capabilities"],
-        json!({"drop": ["ALL"], "add": ["SYS_ADMIN", "DAC_READ_SEARCH", "SYS_PTRACE"]})
-    );
-}
-
-#[test]
-fn the_unit_has_the_capabilities_of_the_daemon_set() {
-    let unit = conf::text("silkraild/silkraild.service");
-    let line = unit.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet=")).unwrap();
-    let of_unit: BTreeSet<&str> = line.split(' ').map(|name| name.strip_prefix("CAP_").unwrap()).collect();
-    let container = container();
-    let added = container["securityContext"]["capabilities"]["add"].as_array().unwrap();
-    assert_eq!(of_unit, added.iter().map(|name| name.as_str().unwrap()).collect());
-}
-
-#[test]
-fn the_daemon_set_mounts_every_volume_read_only_except_that_of_its_counters() {
-    let (pod, container) = (pod(), container());
-    assert_eq!(names(&container["volumeMounts"]), names(&pod["spec"]["volumes"]));
-    for path in ["/run/netns", "/var/run/netns"] {
-        // Runtimes use either path for a namespace.
-        assert!(container["volumeMounts"].as_array().unwrap().iter().any(|mount| mount["mountPath"] == path));
-    }
-    for mount in container["volumeMounts"].as_array().unwrap() {
-        let is_written = mount["name"] == "counters";
-        assert_eq!(mount["readOnly"] == true, !is_written, "{mount}");
-        if mount["name"] == "netns" {
-            assert_eq!(mount["mountPropagation"], "HostToContainer");
-        }
-    }
-}
-
-#[test]
 fn the_daemon_set_has_the_node_name_and_health_probes() {
     let container = container();
     assert_eq!(container["env"][0]["name"], "NODE_NAME");
@@ -214,92 +156,30 @@ fn the_daemon_set_has_the_node_name_and_health_probes() {
     assert!(conf::text("silkraild/silkraild.service").contains("127.0.0.1:9880"));
 }
 
+/// One container has the token, not the one that installs the plugins, and each component sets one variable: their order does not
+/// matter.
 #[test]
 fn the_token_of_a_node_cannot_read_pods_unless_owners_are_enabled() {
-    assert_eq!(pod()["spec"]["automountServiceAccountToken"], false);
-    let account = conf::object(DAEMON_SET, "ServiceAccount");
-    assert_eq!(account["automountServiceAccountToken"], false);
-    assert_eq!(pod()["spec"]["serviceAccountName"], account["metadata"]["name"]);
     let kinds: Vec<_> = conf::yaml(DAEMON_SET).iter().map(|it| it["kind"].clone()).collect();
     assert_eq!(kinds, ["Namespace", "ServiceAccount", "DaemonSet"], "no role is bound");
-    // With owners enabled, only one container has the token, not the one that installs the plugins.
-    let patch = conf::object("silkraild-owners/daemonset.yaml", "DaemonSet");
-    // Each component sets one variable, so their order does not matter.
-    let mut review = conf::object("silkraild-token-review/daemonset.yaml", "DaemonSet");
-    let env = |patch: &Value| patch["spec"]["template"]["spec"]["containers"][0]["env"].clone();
-    assert_eq!(env(&patch), json!([{"name": "SILKRAILD_KUBERNETES", "value": "auto"}]));
-    assert_eq!(env(&review), json!([{"name": "SILKRAILD_WEB_TOKEN_REVIEW", "value": "true"}]));
-    assert!(
-        container()["env"]
-            .as_array()
-            .unwrap()
-            .contains(&json!({"name": "SILKRAILD_KUBERNETES", "value": "off"}))
+    let off = json!({"name": "SILKRAILD_KUBERNETES", "value": "off"});
+    assert!(container()["env"].as_array().unwrap().contains(&off));
+    let component = |name: &str, variable: &str, value: &str| {
+        let mut patch = conf::object(&format!("{name}/daemonset.yaml"), "DaemonSet");
+        let env = patch["spec"]["template"]["spec"]["containers"][0]["env"].take();
+        assert_eq!(env, json!([{"name": variable, "value": value}]));
+        patch["spec"]["template"]["spec"].clone()
+    };
+    let owners = component("silkraild-owners", "SILKRAILD_KUBERNETES", "auto");
+    assert_eq!(component("silkraild-token-review", "SILKRAILD_WEB_TOKEN_REVIEW", "true"), owners);
+    assert_eq!(component("silkraild-node-condition", "SILKRAILD_NODE_CONDITION", "true"), owners);
+    assert_eq!(
+        (&owners["automountServiceAccountToken"], &owners["initContainers"]),
+        (&Value::Null, &Value::Null)
     );
-    review["spec"]["template"]["spec"]["containers"][0]["env"] = env(&patch);
-    assert_eq!(review, patch, "they are equal otherwise");
-    let mut condition = conf::object("silkraild-node-condition/daemonset.yaml", "DaemonSet");
-    assert_eq!(env(&condition), json!([{"name": "SILKRAILD_NODE_CONDITION", "value": "true"}]));
-    condition["spec"]["template"]["spec"]["containers"][0]["env"] = env(&patch);
-    assert_eq!(condition, patch, "they are equal otherwise");
-    assert_eq!(patch["metadata"]["name"], daemon_set()["metadata"]["name"]);
-    assert_eq!(patch["metadata"]["namespace"], daemon_set()["metadata"]["namespace"]);
-    let patch = patch["spec"]["template"]["spec"].clone();
-    assert_eq!(patch["automountServiceAccountToken"], Value::Null, "it stays off");
-    assert_eq!(patch["initContainers"], Value::Null);
-    assert_eq!(patch["containers"][0]["name"], container()["name"]);
-    let (mount, volume) = (&patch["containers"][0]["volumeMounts"][0], &patch["volumes"][0]);
+    let (mount, volume) = (&owners["containers"][0]["volumeMounts"][0], &owners["volumes"][0]);
     assert_eq!(mount["name"], volume["name"]);
     assert_eq!(mount["mountPath"], "/var/run/secrets/kubernetes.io/serviceaccount");
     let sources = volume["projected"]["sources"].as_array().unwrap();
     assert!(sources.iter().any(|source| source["serviceAccountToken"]["path"] == "token"));
-    assert!(!names(&pod()["spec"]["volumes"]).contains(volume["name"].as_str().unwrap()));
-}
-
-#[test]
-fn the_account_can_read_pods_and_owners_only() {
-    const OWNERS: &str = "silkraild-owners/rbac.yaml";
-    let role = conf::object(OWNERS, "ClusterRole");
-    for rule in role["rules"].as_array().unwrap() {
-        let pods = rule["resources"] == json!(["pods"]);
-        let verbs = if pods { json!(["list", "watch"]) } else { json!(["get"]) };
-        assert_eq!(rule["verbs"], verbs, "{rule}");
-        assert!(!rule.to_string().contains('*') && !rule.to_string().contains("secrets"), "{rule}");
-    }
-    let binding = conf::object(OWNERS, "ClusterRoleBinding");
-    let account = conf::object(DAEMON_SET, "ServiceAccount");
-    assert_eq!(binding["roleRef"]["name"], role["metadata"]["name"]);
-    assert_eq!(binding["subjects"][0]["name"], account["metadata"]["name"]);
-    assert_eq!(binding["subjects"][0]["namespace"], account["metadata"]["namespace"]);
-}
-
-#[test]
-fn the_account_for_node_conditions_can_patch_the_status_of_nodes_only() {
-    const CONDITION: &str = "silkraild-node-condition/rbac.yaml";
-    let role = conf::object(CONDITION, "ClusterRole");
-    assert_eq!(
-        role["rules"],
-        json!([{"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]}])
-    );
-    let binding = conf::object(CONDITION, "ClusterRoleBinding");
-    let account = conf::object(DAEMON_SET, "ServiceAccount");
-    assert_eq!(binding["roleRef"]["name"], role["metadata"]["name"]);
-    assert_eq!(binding["subjects"][0]["name"], account["metadata"]["name"]);
-    assert_eq!(binding["subjects"][0]["namespace"], account["metadata"]["namespace"]);
-}
-
-#[test]
-fn the_account_for_token_review_has_no_other_permission() {
-    const REVIEW: &str = "silkraild-token-review/rbac.yaml";
-    let (binding, account) =
-        (conf::object(REVIEW, "ClusterRoleBinding"), conf::object(DAEMON_SET, "ServiceAccount"));
-    assert_eq!(binding["roleRef"]["name"], "system:auth-delegator");
-    assert_eq!(binding["subjects"][0]["name"], account["metadata"]["name"]);
-    assert_eq!(binding["subjects"][0]["namespace"], account["metadata"]["namespace"]);
-    // For the scraper: the permission that silkraild checks with the API.
-    let role = conf::object(REVIEW, "ClusterRole");
-    assert_eq!(role["rules"], json!([{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]));
-    let help = String::from_utf8(daemon::run(&["--help"]).stdout).unwrap();
-    for variable in ["SILKRAILD_WEB_TOKEN_REVIEW", "SILKRAILD_KUBERNETES", "SILKRAILD_NODE_CONDITION"] {
-        assert!(help.contains(variable), "{help}");
-    }
 }

@@ -1,14 +1,8 @@
 //! What is normal must not alert: `quiet_test.yml` asserts for every alert, at every moment, that it does not fire.
 
-use std::fs;
-
 use serde_json::{Value, json};
-use silkrail_tests::conf;
 
-use crate::{
-    promtool,
-    rule_file::{TEST_FILES, alerts, firing_cases, name, tests_of},
-};
+use crate::rule_file::{TEST_FILES, alerts, firing_cases, name, run_in_place_of, share_of, tests_of};
 
 const QUIET: [&str; 5] = [
     "adaptive routing on a busy fabric",
@@ -47,31 +41,27 @@ fn each_quiet_test_demands_that_no_alert_fires_at_any_time() {
 /// The assertion of the quiet tests would see each alert: it does in the tests in which the alert fires.
 #[test]
 fn the_assertion_of_the_quiet_tests_sees_every_alert_that_fires() {
-    let directory = tempfile::tempdir().unwrap();
-    fs::copy(conf::path("prometheus/rules.yml"), directory.path().join("rules.yml")).unwrap();
     let mut seen = Vec::new();
     for file in TEST_FILES {
-        let mut document = conf::yaml(file).remove(0);
-        let tests = document["tests"].take();
-        let with_assertions = tests.as_array().unwrap().iter().filter_map(|test| {
-            let cases = firing_cases(test);
-            seen.extend(cases.iter().map(|case| case["alertname"].as_str().unwrap().to_owned()));
-            (!cases.is_empty()).then(|| {
-                let mut test = test.clone();
-                test.as_object_mut().unwrap().remove("alert_rule_test");
-                test["promql_expr_test"] = cases.iter().map(|case| sees(case)).collect();
-                test
-            })
-        });
-        document["tests"] = with_assertions.collect();
-        fs::write(directory.path().join("test.yml"), document.to_string()).unwrap();
-        if document["tests"] != json!([]) {
-            promtool::run(&["test", "rules", "test.yml"], directory.path());
-        }
+        let tests = tests_of(file);
+        let firing = tests.iter().flat_map(|test| firing_cases(test));
+        seen.extend(firing.map(|case| case["alertname"].as_str().unwrap().to_owned()));
+        let share = share_of(file);
+        let with_assertions: Vec<_> = share.iter().filter_map(that_sees_what_fires).collect();
+        run_in_place_of(file, &with_assertions);
     }
     for alert in alerts() {
         assert!(seen.contains(&name(&alert)), "{}", name(&alert));
     }
+}
+
+/// Returns a test with the assertion of the quiet tests in place of its own, if an alert fires in it.
+fn that_sees_what_fires(test: &Value) -> Option<Value> {
+    let cases = firing_cases(test);
+    let mut sees_it = test.clone();
+    sees_it.as_object_mut().unwrap().remove("alert_rule_test");
+    sees_it["promql_expr_test"] = cases.iter().map(|case| sees(case)).collect();
+    (!cases.is_empty()).then_some(sees_it)
 }
 
 /// Expects that the alert of a case is among those that have fired.

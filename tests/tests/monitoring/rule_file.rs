@@ -1,9 +1,12 @@
 //! The rules of `conf/prometheus/rules.yml`, as data.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fs};
 
 use serde_json::Value;
 use silkrail_tests::conf;
+use testkit::Share;
+
+use crate::promtool;
 
 /// Returns recording rules and alerts.
 pub(crate) fn rules() -> Vec<Value> {
@@ -38,6 +41,28 @@ pub(crate) const TEST_FILES: [&str; 3] =
 /// Returns the tests of a file.
 pub(crate) fn tests_of(file: &str) -> Vec<Value> {
     conf::yaml(file).remove(0)["tests"].as_array().unwrap().clone()
+}
+
+/// Returns the tests of a file that this run takes.
+pub(crate) fn share_of(file: &str) -> Vec<Value> {
+    let all = tests_of(file);
+    Share::of_tests_of(&["conf/prometheus"])
+        .of_list(file, all.len())
+        .map(|index| all[index].clone())
+        .collect()
+}
+
+/// Runs tests as if a file had only these.
+pub(crate) fn run_in_place_of(file: &str, tests: &[Value]) {
+    if tests.is_empty() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    fs::copy(conf::path("prometheus/rules.yml"), directory.path().join("rules.yml")).unwrap();
+    let mut document = conf::yaml(file).remove(0);
+    document["tests"] = tests.into();
+    fs::write(directory.path().join("test.yml"), document.to_string()).unwrap();
+    promtool::run(&["test", "rules", "test.yml"], directory.path());
 }
 
 /// Returns the cases of a test that expect an alert.

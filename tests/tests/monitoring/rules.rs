@@ -9,7 +9,9 @@ use crate::{
     demo,
     expression::{lists, selectors},
     promtool,
-    rule_file::{TEST_FILES, alert_names, alerts, name, recorded, rules, tests_of},
+    rule_file::{
+        TEST_FILES, alert_names, alerts, name, recorded, rules, run_in_place_of, share_of, tests_of,
+    },
 };
 
 /// Labels that Prometheus adds to those of the reference.
@@ -23,8 +25,7 @@ fn promtool_accepts_the_rules() {
 #[test]
 fn the_unit_tests_of_the_rules_pass() {
     for file in TEST_FILES {
-        let file = file.strip_prefix("prometheus/").unwrap();
-        promtool::run(&["test", "rules", file], &conf::path("prometheus"));
+        run_in_place_of(file, &share_of(file));
     }
 }
 

@@ -1,7 +1,7 @@
 //! CHECK: compares the attachment with the result of ADD.
 
 use serde_json::{Value, json};
-use testkit::{Call, Observe};
+use testkit::{Call, FakeIpam, Observe};
 
 use silkrail_tests::rail::RailNode;
 
@@ -61,6 +61,28 @@ fn case_052_a_removed_route_is_reported() {
     let (rail, call, result) = attached();
     rail.pod.run_ip("route delete default");
     call.check_after(&result).error(103).says(&["0.0.0.0/0"]);
+}
+
+#[test]
+fn each_address_and_each_route_is_checked() {
+    for (change, expected) in [
+        ("address delete 10.7.1.5/24 dev net1", "10.7.1.5/24"),
+        ("address delete fd00:7::5/64 dev net1", "fd00:7::5/64"),
+        ("route delete 10.9.0.0/16", "10.9.0.0/16"),
+        ("-6 route delete fd00:9::/64", "fd00:9::/64"),
+    ] {
+        let rail = RailNode::new();
+        rail.pod.set_sysctl("net/ipv6/conf/default/accept_dad", "0");
+        let ips = ["10.7.0.5/24", "10.7.1.5/24", "fd00:7::5/64"].map(|address| json!({"address": address}));
+        let routes =
+            ["10.8.0.0/16", "10.9.0.0/16", "fd00:8::/64", "fd00:9::/64"].map(|dst| json!({"dst": dst}));
+        let ipam = FakeIpam::returning(&rail.node, &json!({"ips": ips, "routes": routes}));
+        let call = rail.with_ipam(&ipam);
+        let result = call.add().ok();
+        call.check_after(&result).done();
+        rail.pod.run_ip(change);
+        call.check_after(&result).error(103).says(&[expected]);
+    }
 }
 
 #[test]

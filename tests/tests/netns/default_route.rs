@@ -49,6 +49,9 @@ fn the_default_route_is_taken_and_the_former_one_is_back_after_del() {
 #[test]
 fn a_pod_without_another_network_gets_a_default_route() {
     let rail = RailNode::new();
+    // The default route of another table, which none can precede, does not matter.
+    rail.pod.run_ip("link set lo up");
+    rail.pod.run_ip("-6 route add default dev lo table 100 metric 1");
     let call = call(&rail, &both_families());
     let result = call.add().ok();
     assert_eq!(["192.0.2.1", "2001:db8::1"].map(|to| link_to(&rail, to)), ["net1", "net1"]);
@@ -62,6 +65,10 @@ fn check_reports_that_another_default_route_precedes_it() {
     let _cluster = ClusterNetwork::of(&rail.pod, &far);
     let call = call(&rail, &both_families());
     let result = call.add().ok();
+    rail.pod.run_ip("-6 route add default dev eth0 metric 1");
+    call.check_after(&result).error(103).says(&["default route", "fd00:7::1", "net1"]);
+    rail.pod.run_ip("-6 route del default dev eth0 metric 1");
+    call.check_after(&result).done();
     rail.pod.run_ip("route del default via 10.7.0.1");
     call.check_after(&result).error(103).says(&["default route", "10.7.0.1", "net1"]);
 }

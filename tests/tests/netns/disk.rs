@@ -13,7 +13,8 @@ fn attachment(rail: &RailNode) -> Call {
 }
 
 fn mount(rail: &RailNode, options: &str) {
-    rail.node.run("mount", &["-t", "tmpfs", "-o", options, "tmpfs", state(rail).to_str().unwrap()]);
+    let options = format!("{options},mode=755");
+    rail.node.run("mount", &["-t", "tmpfs", "-o", &options, "tmpfs", state(rail).to_str().unwrap()]);
 }
 
 fn state(rail: &RailNode) -> std::path::PathBuf {

@@ -1,5 +1,5 @@
 //! `silkrail doctor` about what an administrator configured: networks, pools, files, limits. Each fault is planted and cured on one
-//! node, and reported alone. Faults of cards are in the lab and in a simulated tree: `tests/tests/lab/doctor.rs`, `tests/tests/doctor.rs`.
+//! node, and reported alone. Faults of cards are in the lab and in a simulated tree: `tests/tests/lab/doctor.rs`, `tests/tests/command/doctor.rs`.
 
 use std::{
     fs::{self, File},
@@ -21,6 +21,8 @@ use testkit::Observe;
 struct DoctorNode {
     rail: RailNode,
     baseline: Vec<String>,
+    /// Starts the doctor, if it is not empty.
+    prefix: &'static [&'static str],
 }
 
 const NETWORKS: &str = "/etc/cni/net.d";
@@ -42,7 +44,7 @@ impl DoctorNode {
         File::create(first.join("mountinfo")).unwrap();
         symlink(fs::read_link("/proc/thread-self/ns/net").unwrap(), first.join("ns/net")).unwrap();
         run("mount", &["--bind", first.to_str().unwrap(), "/proc/1"]);
-        let mut node = Self { rail, baseline: Vec::new() };
+        let mut node = Self { rail, baseline: Vec::new(), prefix: &[] };
         node.baseline = node.found();
         node
     }
@@ -55,7 +57,7 @@ impl DoctorNode {
             plugins.display(),
             more.join(" ")
         );
-        cli::silkrail(&args).json()
+        cli::silkrail_by(self.prefix, &args).json()
     }
 
     /// Returns `severity id object` of each error and warning.
@@ -114,6 +116,27 @@ fn chmod(path: impl AsRef<Path>, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
+/// An IPAM plugin without STATUS is no reason to report a network of a version without STATUS.
+#[test]
+fn the_version_of_an_ipam_plugin_is_compared_with_that_of_the_network() {
+    let node = DoctorNode::new();
+    let ipam = node.rail.node.cni_path().join("older");
+    let script = r#"#!/bin/sh
+if [ $CNI_COMMAND = VERSION ]; then echo '{"supportedVersions": ["0.4.0", "1.0.0"]}'; exit; fi
+echo '{"code": 4, "msg": "unknown CNI_COMMAND: STATUS"}'
+exit 1
+"#;
+    write_text(&ipam, script);
+    fs::set_permissions(&ipam, fs::Permissions::from_mode(0o755)).unwrap();
+    let of = |version: &str| {
+        let plugin = json!({"type": "macvlan", "master": "rail0", "ipam": {"type": "older"}});
+        merged(network(&[plugin]), &json!({"cniVersion": version}))
+    };
+    node.has_network("", &of("1.0.0"));
+    node.has_network("error network-unusable NETWORK", &of("1.1.0"));
+    fs::remove_file(ipam).unwrap();
+}
+
 #[test]
 fn a_network_that_no_pod_could_be_attached_to_is_reported() {
     let node = DoctorNode::new();
@@ -126,6 +149,9 @@ fn a_network_that_no_pod_could_be_attached_to_is_reported() {
     node.has_network(unusable, &network(&[macvlan(&json!({"mtu": 9000}))]));
     node.has_network(unusable, &network(&[macvlan(&json!({"mode": "l2"}))]));
     node.has_network(unusable, &network(&[macvlan(&json!({"logFile": "relative"}))]));
+    let log = node.rail.node.log_file("doctor.log");
+    node.has_network("", &network(&[macvlan(&json!({"LOGFILE": log}))]));
+    assert!(!log.exists(), "nothing is written to the network's log");
     node.has_network(unusable, &network(&[macvlan(&json!({"rdma": {"require": true}}))]));
     node.has_network(unusable, &merged(network(&[macvlan(&json!({}))]), &json!({"cniVersion": "9.0.0"})));
     node.has_network(unusable, &merged(network(&[macvlan(&json!({}))]), &json!({"cniVersion": "0.2.0x"})));
@@ -183,14 +209,6 @@ fn a_network_that_the_runtime_refuses_is_reported() {
 }
 
 #[test]
-fn a_chain_in_the_wrong_order_is_reported() {
-    let node = DoctorNode::new();
-    let chain = "error network-unusable NETWORK\nerror network-chain-wrong NETWORK";
-    node.has_network(chain, &network(&[json!({"type": "rdma"})]));
-    node.has_network(chain, &network(&[macvlan(&json!({})), json!({"type": "rdma"})]));
-}
-
-#[test]
 fn the_first_file_of_a_kubernetes_node_is_the_clusters_network() {
     let node = DoctorNode::new();
     fs::create_dir_all("/var/lib/kubelet").unwrap();
@@ -229,28 +247,6 @@ fn a_master_without_a_connection_is_reported() {
     let ipvlan =
         merged(macvlan(&json!({})), &json!({"type": "ipvlan", "name": "other", "cniVersion": "1.0.0"}));
     node.has(&["error master-mixed rail0"], || write(&other, &ipvlan), || fs::remove_file(&other).unwrap());
-}
-
-#[test]
-fn rails_of_one_subnet_need_a_routing_table_each() {
-    let node = DoctorNode::new();
-    node.rail.node.cable("rail1", &node.rail.switch, "port1");
-    let files = ["20-rail0.conf", "21-rail1.conf"].map(|name| format!("{NETWORKS}/{name}"));
-    let plant = |rail: [bool; 2], subnets: [&str; 2]| {
-        for (number, file) in files.iter().enumerate() {
-            let ips = format!("{}.10-{}.20", subnets[number], subnets[number]);
-            let pool = json!({"name": format!("pool{number}"), "subnet": format!("{}.0/24", subnets[number]), "ips": [ips]});
-            let (name, master) = (format!("net{number}"), format!("rail{number}"));
-            let ipam = json!({"type": "silkrail-ipam", "pools": [pool]});
-            let conf = json!({"cniVersion": "1.0.0", "name": name, "type": "macvlan", "master": master, "ipam": ipam, "rail": rail[number]});
-            write(file, &conf);
-        }
-    };
-    let cure = || files.iter().for_each(|file| fs::remove_file(file).unwrap());
-    let shared = ["warning pools-overlap pool0, pool1", "warning networks-share-subnet net0, net1"];
-    node.has(&[shared[1], shared[0]], || plant([true, false], ["10.7.0", "10.7.0"]), cure);
-    node.has(&[shared[0]], || plant([true, true], ["10.7.0", "10.7.0"]), cure);
-    node.has(&[], || plant([false, false], ["10.7.0", "10.8.0"]), cure);
 }
 
 #[test]
@@ -363,6 +359,26 @@ fn definitions_of_multus_are_examined_like_files() {
     write("/etc/cni/multus/net.d/rail.conf", &macvlan(&json!({"cniVersion": "1.0.0", "name": "rail"})));
     assert_eq!(found(&definition("rail", "", None)), Vec::<String>::new());
     fs::remove_file("/etc/cni/multus/net.d/rail.conf").unwrap();
+    // The policy of the node is for pods of the definition's namespace, or of the named one.
+    let policy = "/etc/silkrail/policy.yaml";
+    write_text(
+        policy,
+        "version: 1\nrules:\n- {name: a, namespaces: [ai], allow: {stateDir: ['*'], masters: [rail0]}}\n",
+    );
+    assert_eq!(found(&definition("rail", &good, None)), ["error network-unusable network rail (ai/rail)"]);
+    write_text(policy, "version: 1\nrules:\n- {name: a, namespaces: [ai], allow: all}\n");
+    assert_eq!(found(&definition("rail", &good, None)), Vec::<String>::new());
+    node.has_network("", &network(&[macvlan(&json!({}))]));
+    let file = format!("{NETWORKS}/20-rail.conflist");
+    write(&file, &network(&[macvlan(&json!({}))]));
+    let of_other = node.found_with(&["--pod-namespace", "other"]);
+    let refused = format!("error network-unusable network rail ({file})");
+    assert!(of_other.contains(&refused), "{of_other:?}");
+    fs::remove_file(&file).unwrap();
+    let broken =
+        ["error file-writable /etc/silkrail/policy.yaml", "error policy-broken /etc/silkrail/policy.yaml"];
+    node.has(&broken, || chmod(policy, 0o666), || chmod(policy, 0o644));
+    fs::remove_file(policy).unwrap();
     // A VF is chosen by a resource.
     let sriov = json!({"cniVersion": "1.0.0", "type": "sriov", "ipam": {}}).to_string();
     let resources = |found: Vec<String>| {
@@ -469,7 +485,9 @@ fn a_limit_of_the_kernel_that_is_nearly_reached_is_reported() {
 
 #[test]
 fn what_is_not_started_at_boot_is_reported() {
-    let node = DoctorNode::new();
+    let mut node = DoctorNode::new();
+    // Without the processes of other tests, which start silkraild.
+    node.prefix = &["unshare", "--pid", "--fork", "--mount-proc"];
     write_text("/etc/silkrail/node.yaml", "rdmaMode: shared\n");
     fs::create_dir_all("/run/systemd/system").unwrap();
     let wants = Path::new("/etc/systemd/system/multi-user.target.wants");

@@ -41,7 +41,7 @@ fn invariant_6_an_add_in_a_new_namespace_is_refused_while_the_old_one_exists() {
 
 #[test]
 fn an_add_in_a_new_namespace_reverts_the_stale_attachment_of_the_old_one() {
-    let rail = RailNode::new();
+    let rail = RailNode::new().with_every_process();
     let (old, new) = (rail.node.pod("old"), rail.node.pod("new"));
     let call = rail.macvlan(&json!({}));
     call.clone().pod(&old).add().ok();
@@ -51,6 +51,20 @@ fn an_add_in_a_new_namespace_reverts_the_stale_attachment_of_the_old_one() {
     assert_eq!(rail.node.snapshot().claims().len(), 1);
     moved.del().done();
     assert!(rail.node.snapshot().state().is_empty());
+}
+
+#[test]
+fn an_add_in_a_new_namespace_is_refused_while_the_old_one_is_held_elsewhere() {
+    let rail = RailNode::new().with_every_process();
+    let (old, new) = (rail.node.pod("old"), rail.node.pod("new"));
+    let call = rail.macvlan(&json!({}));
+    call.clone().pod(&old).add().ok();
+    let held = rail.node.pod_of(&old, "held");
+    old.end();
+    call.clone().pod(&new).add().error(102).says(&["already exists"]);
+    assert!(held.link("net1").is_some());
+    call.del().done();
+    call.pod(&new).add().ok();
 }
 
 #[test]

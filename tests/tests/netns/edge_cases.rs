@@ -79,3 +79,13 @@ fn the_longest_names_fit_into_every_file_of_state() {
     call.del().done();
     rail.node.snapshot().assert_is(&before);
 }
+
+#[test]
+fn a_configuration_that_no_journal_can_contain_is_refused_and_leaves_nothing() {
+    let rail = RailNode::new();
+    let before = rail.node.snapshot();
+    let call = rail.macvlan(&json!({"x": "y".repeat(1 << 20)}));
+    call.add().error(5).says(&["longer than 1048576 bytes", "shorten"]);
+    call.del().done();
+    rail.node.snapshot().assert_is(&before);
+}

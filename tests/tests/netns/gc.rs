@@ -51,7 +51,7 @@ fn a_dry_run_lists_stale_state_with_evidence_and_changes_nothing() {
         assert!(ran.stdout.contains(part), "{part} is missing:\n{}", ran.stdout);
     }
     assert!(
-        ran.stdout.contains("is dead: /run/testkit/netns/a is gone, no process is in it"),
+        ran.stdout.contains("is dead: /run/silkrail-test/netns/a is gone, no process is in it"),
         "{}",
         ran.stdout
     );
@@ -141,7 +141,7 @@ fn a_later_namespace_with_the_same_inode_number_does_not_keep_stale_state() {
 
 #[test]
 fn a_later_namespace_with_the_same_inode_number_and_path_is_another_pod() {
-    let rail = RailNode::new();
+    let rail = RailNode::new().with_every_process();
     let call = rail.macvlan(&json!({}));
     call.add().ok();
     let (number, path) = (reused_inode::number(&rail.pod), rail.pod.path().to_owned());

@@ -178,17 +178,105 @@ fn invariant_3_a_del_does_not_delete_a_link_that_has_taken_the_index() {
 }
 
 #[test]
-fn a_link_is_found_if_the_pod_changed_its_mac_or_its_name() {
+fn a_link_is_found_if_the_pod_changed_its_mac_and_its_name() {
     let rail = RailNode::new();
     let before = rail.node.snapshot();
-    let call = rail.layer_2(&json!({}));
-    for change in ["link set net1 address 02:00:00:00:00:07", "link set net1 name renamed"] {
+    let call = rail.macvlan(&json!({}));
+    let (mac, name) = ("link set net1 address 02:00:00:00:00:07", "link set net1 name renamed");
+    // KubeVirt does the last when it unplugs an interface of a virtual machine (kubevirt#14074).
+    for changes in [&[mac][..], &[name], &[mac, name]] {
         call.add().ok();
         rail.pod.run_ip("link set net1 down");
-        rail.pod.run_ip(change);
+        changes.iter().for_each(|change| rail.pod.run_ip(change));
         call.del().done();
         rail.node.snapshot().assert_is(&before);
+        assert_eq!(order(&rail), ["lo"], "{changes:?}");
     }
+}
+
+/// The second link gets the index of the first, which the pod deleted: both attachments recorded it.
+#[test]
+fn a_link_that_two_attachments_recorded_and_the_pod_changed_is_deleted_with_the_first_of_them() {
+    let rail = RailNode::new();
+    let before = rail.node.snapshot();
+    let (one, two) = (rail.macvlan(&json!({})), rail.macvlan(&json!({})).ifname("net2"));
+    one.add().ok();
+    let former = index(&rail.pod, "net1");
+    rail.pod.run_ip("link delete net1");
+    two.add().ok();
+    assert_eq!(index(&rail.pod, "net2"), former);
+    rail.pod.run_ip("link set net2 down name renamed address 02:00:00:00:00:07");
+    one.del().done();
+    assert_eq!(order(&rail), ["lo"]);
+    two.del().done();
+    rail.node.snapshot().assert_is(&before);
+}
+
+/// The pod, or a privileged process of it, moves its link to a namespace that no attachment has.
+#[test]
+fn a_link_that_the_pod_moved_to_another_namespace_is_deleted() {
+    let rail = RailNode::new().with_every_process();
+    let before = rail.node.snapshot();
+    let call = rail.macvlan(&json!({}));
+    call.add().ok();
+    let hidden = rail.node.pod("hidden");
+    rail.pod.run_ip(&format!("link set net1 netns {}", hidden.path().display()));
+    hidden.run_ip("link set net1 name renamed");
+    call.del().done();
+    assert_eq!(hidden.link("renamed"), None);
+    drop(hidden);
+    rail.node.snapshot().assert_is(&before);
+}
+
+/// The kernel gives it another index if that is in use (`__dev_change_net_namespace` in net/core/dev.c).
+#[test]
+fn a_link_that_the_pod_moved_out_and_back_is_deleted_under_its_other_index() {
+    let rail = RailNode::new().with_every_process();
+    let before = rail.node.snapshot();
+    let call = rail.macvlan(&json!({}));
+    call.add().ok();
+    let former = index(&rail.pod, "net1");
+    let hidden = rail.node.pod("hidden");
+    rail.pod.run_ip(&format!("link set net1 netns {}", hidden.path().display()));
+    rail.pod.run_ip(&format!("link add decoy index {former} type bridge"));
+    hidden.run_ip("link set net1 name renamed");
+    hidden.run_ip(&format!("link set renamed netns {}", rail.pod.path().display()));
+    assert_ne!(index(&rail.pod, "renamed"), former);
+    call.del().done();
+    assert_eq!(order(&rail), ["lo", "decoy"]);
+    drop(hidden);
+    rail.pod.run_ip("link delete decoy");
+    rail.node.snapshot().assert_is(&before);
+}
+
+#[test]
+fn a_link_that_the_pod_moved_to_another_namespace_is_deleted_although_the_pod_has_ended() {
+    let rail = RailNode::new().with_every_process();
+    let call = rail.macvlan(&json!({}));
+    call.add().ok();
+    let hidden = rail.node.pod("hidden");
+    rail.pod.run_ip(&format!("link set net1 netns {}", hidden.path().display()));
+    let RailNode { pod, node, switch: _switch } = rail;
+    pod.end();
+    call.del().done();
+    assert_eq!(hidden.link("net1"), None);
+    assert!(node.snapshot().state().is_empty());
+}
+
+/// As the path `/proc/<pid>/ns/net` of a container whose first process has ended, while another one runs.
+#[test]
+fn a_link_is_deleted_in_a_running_namespace_whose_path_is_missing() {
+    let rail = RailNode::new().with_every_process();
+    let call = rail.macvlan(&json!({}));
+    call.add().ok();
+    let path = rail.pod.path().to_owned();
+    let again = rail.node.pod_of(&rail.pod, "again");
+    let RailNode { pod, node, switch: _switch } = rail;
+    pod.end();
+    assert!(!path.exists() && again.link("net1").is_some());
+    call.del().done();
+    assert_eq!(again.link("net1"), None);
+    assert!(node.snapshot().state().is_empty());
 }
 
 fn read_journal(rail: &RailNode, ifname: &str) -> String {

@@ -1,7 +1,5 @@
 //! silkrail-ipam: which attachment owns an address.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Value, json};
 use testkit::{Call, Observe};
 
@@ -27,15 +25,24 @@ fn ipam_case_030_the_same_add_twice_gives_the_same_result_and_one_record() {
     assert_eq!(before.claims(), [ip(&first)]);
 }
 
+/// The main plugin is another one, which does not refuse the second pod.
+#[test]
+fn the_same_add_in_another_pod_does_not_get_the_address_of_the_first() {
+    let rail = RailNode::new();
+    let (call, other) = (rail.ipam(&pools(&["10.7.0.10-10.7.0.20"])), rail.node.pod("b"));
+    call.add().ok();
+    let before = rail.node.snapshot();
+    call.clone().pod(&other).add().refusal();
+    rail.node.snapshot().assert_is(&before);
+}
+
 #[test]
 fn ipam_case_031_a_pods_new_sandbox_keeps_the_address_of_the_former() {
     let rail = RailNode::new();
     let call = rail.ipam(&pools(&["10.7.0.10-10.7.0.20"]));
     let former = of_pod(&call, "a", "11111111-1111").container("former");
     let first = ip(&former.add().ok());
-    let RailNode { pod, node, switch } = rail;
-    pod.end();
-    let rail = RailNode { pod: node.pod("a2"), node, switch };
+    let rail = rail.next_pod("a2");
     let new = of_pod(&call, "a", "11111111-1111").container("new").pod(&rail.pod);
     assert_eq!(ip(&new.add().ok()), first);
     assert_eq!(rail.node.snapshot().claims(), [first.as_str()]);
@@ -67,45 +74,6 @@ fn ipam_case_032_a_pod_of_the_same_name_and_another_uid_has_its_own_address() {
 }
 
 #[test]
-fn ipam_case_033_two_interfaces_of_a_pod_have_two_addresses_of_one_pool() {
-    let rail = RailNode::new();
-    let call = of_pod(&rail.ipam(&pools(&["10.7.0.10-10.7.0.20"])), "a", "11111111-1111");
-    let first = ip(&call.clone().ifname("net1").add().ok());
-    assert_ne!(ip(&call.ifname("net2").add().ok()), first);
-}
-
-#[test]
-fn ipam_case_034_eight_interfaces_of_a_pod_exhaust_a_pool_of_eight() {
-    let rail = RailNode::new();
-    let call = |n: u32| rail.ipam(&pools(&["10.7.0.10-10.7.0.17"])).ifname(&format!("net{n}"));
-    let given: BTreeSet<_> = (0..8).map(|n| ip(&call(n).add().ok())).collect();
-    assert_eq!(given.len(), 8);
-    let before = rail.node.snapshot();
-    call(8).add().error(101).says(&["all IP addresses used out", "rail"]);
-    rail.node.snapshot().assert_is(&before);
-}
-
-#[test]
-fn ipam_case_035_the_same_interface_name_in_two_containers_is_two_attachments() {
-    let rail = RailNode::new();
-    let call = |id: &str| rail.ipam(&pools(&["10.7.0.10-10.7.0.20"])).container(id);
-    let (first, second) = (ip(&call("a").add().ok()), ip(&call("b").add().ok()));
-    assert_ne!(first, second);
-    call("a").del().done();
-    assert_eq!(rail.node.snapshot().claims(), [second]);
-}
-
-#[test]
-fn ipam_case_036_del_of_an_unknown_container_changes_nothing() {
-    let rail = RailNode::new();
-    let call = |id: &str| rail.ipam(&pools(&["10.7.0.10"])).container(id);
-    call("a").add().ok();
-    let before = rail.node.snapshot();
-    call("b").del().done();
-    rail.node.snapshot().assert_is(&before);
-}
-
-#[test]
 fn ipam_case_037_del_twice_succeeds() {
     let rail = RailNode::new();
     let call = rail.ipam(&pools(&["10.7.0.10"]));
@@ -124,16 +92,6 @@ fn ipam_case_038_del_without_a_namespace_frees_the_address() {
         call.env("CNI_NETNS", netns).del().done();
         assert!(rail.node.snapshot().claims().is_empty());
     }
-}
-
-#[test]
-fn ipam_case_039_del_frees_only_its_own_interface() {
-    let rail = RailNode::new();
-    let call = |name: &str| rail.ipam(&pools(&["10.7.0.10-10.7.0.20"])).ifname(name);
-    let kept = ip(&call("net1").add().ok());
-    call("net2").add().ok();
-    call("net2").del().done();
-    assert_eq!(rail.node.snapshot().claims(), [kept]);
 }
 
 #[test]

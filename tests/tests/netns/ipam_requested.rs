@@ -176,6 +176,18 @@ fn a_pods_new_sandbox_does_not_keep_an_address_of_a_pool_that_is_now_disabled() 
 }
 
 #[test]
+fn a_pods_new_sandbox_keeps_its_ipv6_address_if_its_ipv4_pool_was_changed() {
+    let rail = RailNode::new();
+    let with = |ipv4: &str| {
+        rail.ipam(&json!({"pools": [pool("rail", &[ipv4]), pool6("rail6", &["fd00:7::5-fd00:7::9"])]}))
+    };
+    let (former, now) = (with("10.7.0.10"), with("10.7.0.20"));
+    assert_eq!(ips(&of_pod(&former, "former").add().ok()), ["10.7.0.10", "fd00:7::5"]);
+    let rail = rail.next_pod("a2");
+    assert_eq!(ips(&of_pod(&now, "new").pod(&rail.pod).add().ok()), ["10.7.0.20", "fd00:7::5"]);
+}
+
+#[test]
 fn a_requested_address_of_a_stale_attachment_is_allocated() {
     let rail = RailNode::new();
     let [call, ..] = requests(&rail.ipam(&rail_pool()), "10.7.0.15");

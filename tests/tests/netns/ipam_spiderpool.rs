@@ -118,6 +118,6 @@ fn what_identifies_the_pod_is_required() {
     without.del().done();
     assert!(agent.requests().is_empty());
     let relative = call(&rail, &agent, json!({"ipam_unix_socket_path": "spiderpool.sock"}));
-    relative.add().error(7).says(&["ipam_unix_socket_path", "an absolute path"]);
+    relative.add().error(7).says(&["ipam_unix_socket_path", "below /run"]);
     call(&rail, &agent, json!({})).status().done();
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use serde_json::json;
-use testkit::{Answer, Call, wait_until};
+use testkit::{Answer, Call, Observe, wait_until};
 
 use silkrail_tests::{rail::RailNode, reboot::store};
 
@@ -17,11 +17,20 @@ const HELD: Duration = Duration::from_millis(300);
 
 /// Makes a call while a file's lock is held, and releases the lock after the call has waited.
 fn with_lock_held(file: &Path, call: impl FnOnce() -> Answer + Send) -> Answer {
+    with_lock_held_until(|| is_open_elsewhere(file), file, call)
+}
+
+/// As [`with_lock_held`], for a call that waits for the lock from a certain moment.
+fn with_lock_held_until(
+    waits: impl Fn() -> bool,
+    file: &Path,
+    call: impl FnOnce() -> Answer + Send,
+) -> Answer {
     let lock = File::open(file).unwrap();
     lock.lock().unwrap();
     thread::scope(|scope| {
         let call = scope.spawn(call);
-        wait_until("the call waits for the lock", || is_open_elsewhere(file));
+        wait_until("the call waits for the lock", waits);
         thread::sleep(HELD);
         lock.unlock().unwrap();
         call.join().unwrap()
@@ -69,7 +78,9 @@ fn a_wait_for_a_journal_is_logged_with_its_file_and_its_length() {
 fn a_wait_for_the_claims_is_logged() {
     let (rail, call, log) = attached();
     let claims = store(&rail.node).join("claims");
-    with_lock_held(&claims, || call.del()).done();
+    // DEL opens the directory before it deletes the link, and locks it afterwards.
+    let is_deleted = || rail.pod.link("net1").is_none();
+    with_lock_held_until(is_deleted, &claims, || call.del()).done();
     waited(&log, &claims);
 }
 

@@ -79,10 +79,32 @@ fn case_053_del_needs_no_master_any_more() {
 }
 
 #[test]
-fn an_alternative_name_is_not_a_valid_master() {
+fn a_master_is_found_by_its_altnames_of_any_length() {
     let rail = RailNode::new();
-    rail.node.run_ip("link property add dev rail0 altname enp1s0");
-    rail.macvlan(&json!({"master": "enp1s0"})).add().error(7).says(&["enp1s0"]);
+    for altname in ["enp1s0", "enxb8cef600112233np0"] {
+        rail.node.run_ip(&format!("link property add dev rail0 altname {altname}"));
+        let call = rail.macvlan(&json!({"master": altname}));
+        call.status().done();
+        let result = call.add().ok();
+        assert_eq!(rail.pod.link("net1").unwrap()["link_index"], rail.node.link("rail0").unwrap()["ifindex"]);
+        call.check_after(&result).done();
+        call.del().done();
+    }
+}
+
+#[test]
+fn the_links_that_can_be_a_master_are_listed_if_the_name_is_wrong() {
+    let rail = RailNode::new();
+    let refusal = rail.macvlan(&json!({"master": "rail9"})).add().error(7);
+    assert!(refusal.details.contains("hostNetwork"), "as in a container: {refusal:?}");
+    rail.node.run_ip("link add rail7 type bridge");
+    let refusal = rail.macvlan(&json!({"master": "rail9"})).add().error(7);
+    assert!(
+        refusal.details.ends_with("link of the node (`ip link`): rail7"),
+        "without lo and veths of pods: {refusal:?}"
+    );
+    let refusal = rail.macvlan(&json!({"master": "a".repeat(128)})).add().error(7);
+    refusal.says(&["master", "longer than 127 bytes"]);
 }
 
 #[test]

@@ -61,3 +61,23 @@ fn case_127_a_delegate_that_fails_is_deleted_together_with_the_earlier_ones() {
         assert!(state_files().is_empty(), "{input:?}: {:?}", state_files());
     }
 }
+
+/// A root directory as that of a container: it has its own /run, and the network namespaces of the node are mounted there.
+const CONTAINER: &str = "root=/mnt; mount -t tmpfs tmpfs $root
+    for dir in /proc /sys /dev /usr /lib /lib64 \"$1\" \"$2\"; do mkdir -p $root$dir; mount --rbind $dir $root$dir; done
+    shift 2; exec chroot $root \"$@\"";
+
+#[test]
+fn a_plugin_that_is_called_in_a_container_refuses_to_attach_and_deletes() {
+    let rail = RailNode::new();
+    let before = rail.node.snapshot();
+    let (netns, plugins) = (rail.pod.path().parent().unwrap(), rail.node.cni_path());
+    let (netns, plugins) = (netns.to_str().unwrap(), plugins.to_str().unwrap());
+    let inside =
+        rail.macvlan(&json!({})).under(&["unshare", "--mount", "sh", "-ec", CONTAINER, "sh", netns, plugins]);
+    let refusal = inside.add().error(5);
+    refusal.says(&["is in a container", "/run"]);
+    assert!(refusal.details.contains("chrootDir"), "{refusal:?}");
+    inside.del().done();
+    rail.node.snapshot().assert_is(&before);
+}

@@ -197,7 +197,7 @@ fn invariant_12_every_macvlan_example_is_attached_and_detached_beside_a_cluster_
             plugin["master"] = json!("rail0");
             // This machine has no RDMA; in the lab it is required.
             plugin["rdma"] = json!({"require": false});
-            plugin["ipam"]["poolsDir"] = json!(conf::path("pools"));
+            plugin["ipam"]["poolsDir"] = json!(conf::copy_pools(rail.node.state_dir().parent().unwrap()));
             let call = rail.node.plugin("macvlan").conf(plugin).pod(&rail.pod);
             let result = call.add().ok();
             assert_eq!(rail.pod.addresses("net1"), ["172.81.0.100/16"]);

@@ -39,22 +39,6 @@ fn case_056_fifty_adds_at_once_on_one_master() {
 }
 
 #[test]
-fn ipam_case_044_sixty_adds_at_once_on_thirty_addresses_give_thirty() {
-    let rail = RailNode::new();
-    let pool = json!({"pools": [silkrail_tests::rail::pool("rail", &["10.7.0.10-10.7.0.39"])]});
-    let calls: Vec<Call> = (0..60).map(|n| rail.ipam(&pool).container(&format!("c{n}"))).collect();
-    let answers = at_once(&calls, Call::add);
-    let (good, bad): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status.success());
-    let addresses: BTreeSet<String> = good.iter().map(|answer| ip(&answer.ok())).collect();
-    assert_eq!((addresses.len(), bad.len()), (30, 30));
-    for answer in bad {
-        answer.error(101).says(&["all IP addresses used out"]);
-    }
-    at_once(&calls, Call::del).iter().for_each(Answer::done);
-    assert!(rail.node.snapshot().claims().is_empty());
-}
-
-#[test]
 fn ipam_case_045_concurrent_adds_and_dels_leave_the_result_of_each_last_call() {
     let rail = RailNode::new();
     let pool = json!({"pools": [silkrail_tests::rail::pool("rail", &["10.7.0.10-10.7.0.29"])]});

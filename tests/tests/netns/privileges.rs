@@ -89,7 +89,9 @@ fn state_is_readable_by_root_only_and_the_pod_map_by_every_user() {
 fn surroundings(rail: &RailNode) -> Vec<PathBuf> {
     let mut found: Vec<_> =
         modes(rail.node.state_dir().parent().unwrap()).into_iter().map(|(path, _)| path).collect();
-    found.retain(|path| !path.starts_with(rail.node.state_dir()) && !path.starts_with("/run/testkit/netns"));
+    found.retain(|path| {
+        !path.starts_with(rail.node.state_dir()) && !path.starts_with("/run/silkrail-test/netns")
+    });
     found
 }
 
@@ -99,7 +101,8 @@ fn no_name_from_the_input_becomes_a_path() {
     let call = rail.macvlan(&json!({}));
     let before = surroundings(&rail);
     let long = "x".repeat(300);
-    let hostile = ["..", "../escaped", "a/../../escaped", "/run/testkit/escaped", ".hidden/x", "a\nb", &long];
+    let hostile =
+        ["..", "../escaped", "a/../../escaped", "/run/silkrail-test/escaped", ".hidden/x", "a\nb", &long];
     for name in hostile {
         call.clone().container(name).add().error(4);
         call.clone().container(name).del().error(4);

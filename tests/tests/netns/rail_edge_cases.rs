@@ -136,6 +136,10 @@ fn check_reports_what_the_pod_changed() {
         ("ip -6 rule del from fd00:7::5", "rule 1000: from fd00:7::5 lookup 1001"),
         ("ip route del 10.7.0.0/24 table 1001", "route to 10.7.0.0/24 through net1 is missing in table 1001"),
         ("ip route del 10.8.0.0/16 table 1001", "10.8.0.0/16"),
+        (
+            "ip link set lo up; ip route replace 10.7.0.0/24 dev lo table 1001",
+            "route to 10.7.0.0/24 through net1 is missing in table 1001",
+        ),
         ("ip -6 route del default table 1001", "route to ::/0 through net1 is missing in table 1001"),
         ("echo 0 >/proc/sys/net/ipv4/conf/net1/arp_ignore", "net.ipv4.conf.net1.arp_ignore is 0, expected 1"),
         (
@@ -165,11 +169,16 @@ fn a_table_or_a_rule_that_the_pod_uses_is_not_shared() {
             "rule add from 10.7.0.10 to 10.96.0.0/12 lookup main priority 999",
             "the pod already has the rule 999: from 10.7.0.10",
         ),
+        (
+            "rule add from 10.7.0.10 to 10.97.0.0/16 lookup main priority 999",
+            "the pod already has the rule 999: from 10.7.0.10 to 10.97.0.0/16",
+        ),
     ] {
         rail.pod.run_ip("link set lo up");
         rail.pod.run_ip(use_it);
         let before = rail.node.snapshot();
-        let call = rail.macvlan(&json!({"rail": {"bypass": ["10.96.0.0/12"]}, "ipam": ipam(&["10.7.0.10"])}));
+        let rail_conf = json!({"bypass": ["10.96.0.0/12", "10.97.0.0/16"]});
+        let call = rail.macvlan(&json!({"rail": rail_conf, "ipam": ipam(&["10.7.0.10"])}));
         call.add().error(102).says(&[expected]);
         rail.node.snapshot().assert_is(&before);
         rail.pod.run_ip(&use_it.replace(" add ", " del "));

@@ -1,6 +1,6 @@
 //! State of an earlier boot, on a disk that survived it.
 
-use std::{fs, path::PathBuf, time::Instant};
+use std::{fs, path::PathBuf};
 
 use serde_json::json;
 use testkit::{Call, FakeIpam, Observe};
@@ -33,9 +33,7 @@ fn invariant_10_after_a_reboot_del_removes_the_state_and_calls_the_ipam_plugin()
     let call = rail.with_ipam(&ipam);
     call.add().ok();
     age(&rail.node);
-    let began = Instant::now();
     call.clone().env("CNI_NETNS", "/nonexistent/netns").del().done();
-    assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
     assert!(state(&rail).is_empty(), "{:?}", state(&rail));
     // The plugin's own state may have survived on a disk.
     assert_eq!(ipam.verbs(), ["ADD", "DEL"]);

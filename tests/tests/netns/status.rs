@@ -3,7 +3,7 @@
 use std::fs;
 
 use serde_json::{Value, json};
-use testkit::Observe;
+use testkit::{FakeIpam, Observe};
 
 use silkrail_tests::{
     rail::{RailNode, ip, merged, pool, pool6},
@@ -108,6 +108,29 @@ fn sriov_reports_a_node_without_vfs() {
     fs::create_dir("/sys/bus/pci/devices/0000:ff:1f.7").unwrap();
     std::os::unix::fs::symlink("../0000:ff:00.0", "/sys/bus/pci/devices/0000:ff:1f.7/physfn").unwrap();
     call.status().done();
+}
+
+#[test]
+fn a_kernel_without_ipv6_is_named_with_its_boot_parameter_before_any_pod_has_an_address() {
+    let rail = RailNode::new();
+    let pools = [pool("four", &["10.7.0.10"]), pool6("six", &["fd00:7::a"])];
+    let dual = rail.macvlan(&json!({"ipam": {"type": "silkrail-ipam", "pools": pools}}));
+    dual.status().done();
+    // As `inet6_init` of a kernel with this parameter leaves it: without any sysctl of IPv6.
+    rail.node.run("mount", &["-t", "tmpfs", "tmpfs", "/proc/sys/net"]);
+    let disable = rail.node.state_dir().with_file_name("disable");
+    fs::write(&disable, "1\n").unwrap();
+    let parameter = "/sys/module/ipv6/parameters/disable";
+    rail.node.run("mount", &["--bind", disable.to_str().unwrap(), parameter]);
+    let fake = FakeIpam::returning(&rail.node, &json!({"ips": [{"address": "fd00:7::5/64"}]}));
+    for refusal in [dual.status().error(50), dual.add().error(2), rail.with_ipam(&fake).add().error(2)] {
+        refusal.says(&["IPv6", "the kernel has no IPv6", "booted with ipv6.disable=1"]);
+        assert!(refusal.details.contains("remove ipv6.disable=1"), "{refusal:?}");
+    }
+    assert!(rail.pod.link("net1").is_none());
+    fs::write(disable, "0\n").unwrap();
+    dual.add().error(2).says(&["module ipv6 is not loaded"]);
+    rail.ipam(&json!({"pools": [pool("four", &["10.7.0.10"])]})).status().done();
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! A `silkrail check` agent in the other machine, and the processes of both machines.
 
+use std::time::{Duration, Instant};
+
 use silkrail_tests::{
     cli::{self, CommandOutput},
     pair::{self, MachinePair, THERE},
@@ -56,17 +58,21 @@ fn start(prefix: &str) {
         "{token}
         kill -9 $(cat /run/agent.pid 2>/dev/null) 2>/dev/null
         rm -f /run/agent.not-default
-        setsid {prefix} {} {serve} >/run/agent.log 2>&1 & echo $! >/run/agent.pid
+        setsid {} {prefix} {} {serve} >/run/agent.log 2>&1 & echo $! >/run/agent.pid
         for i in $(seq 50); do grep -q listening /run/agent.log && exit; sleep 0.05; done
         cat /run/agent.log; exit 1",
+        IDLE.join(" "),
         cli::executable().display()
     );
     pair::there(&start).ended(0);
 }
 
+/// A prefix with which the kernel's work comes first: perftest polls, and the kernel's RoCE needs the machine's only CPU.
+pub(crate) const IDLE: [&str; 3] = ["chrt", "--idle", "0"];
+
 /// Runs `silkrail check` with arguments and the token file.
 pub(crate) fn check(arguments: &str) -> CommandOutput {
-    cli::silkrail(&format!("check {arguments} --token-file {TOKEN}"))
+    cli::silkrail_by(&IDLE, &format!("check {arguments} --token-file {TOKEN}"))
 }
 
 /// Returns the names of the perftest processes in this machine and in the other one.
@@ -75,7 +81,12 @@ pub(crate) fn perftests() -> [String; 2] {
     [pair::here(list).stdout, pair::there(list).stdout]
 }
 
+/// How long a killed perftest may take to end. It is less than a test's duration, after which perftest ends by itself.
+const END_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Waits until no perftest process is left in either machine.
 pub(crate) fn no_perftest_is_left() {
+    let began = Instant::now();
     wait_until("no perftest process is left", || perftests() == [const { String::new() }; 2]);
+    assert!(began.elapsed() < END_TIMEOUT, "perftest ended only after {:?}", began.elapsed());
 }

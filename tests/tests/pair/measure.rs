@@ -11,7 +11,7 @@ use silkrail_tests::{
 use crate::agent::{RemoteAgent, check, no_perftest_is_left};
 
 /// A bandwidth test with a threshold that an emulated machine reaches.
-const BW: &str = "bw 192.0.2.2 --duration 1 --qps 2 --min-gbps 0.001";
+const BW: &str = "bw 192.0.2.2 --duration 3 --qps 2 --min-gbps 0.001";
 
 #[test]
 fn bandwidth_of_each_operation_is_measured_with_its_context() {
@@ -40,16 +40,16 @@ fn bandwidth_of_each_operation_is_measured_with_its_context() {
 fn latency_of_each_operation_is_measured() {
     let _agent = RemoteAgent::start();
     for op in ["write", "read"] {
-        let record = check(&format!("lat {THERE} --duration 1 --op {op} --json")).ended(0).json();
+        let record = check(&format!("lat {THERE} --duration 3 --op {op} --json")).ended(0).json();
         let us = record["latency"]["averageUs"].as_f64().unwrap();
         assert!(us > 1.0 && us < 1e6, "{record}");
         let [p99, p999] = ["p99Us", "p999Us"].map(|key| record["latency"][key].as_f64().unwrap());
         assert!(p99 > 1.0 && p999 >= p99, "{record}");
         assert_eq!(record["verdict"]["passed"], Value::Null, "no threshold is set");
     }
-    let slow = check(&format!("lat {THERE} --op send --duration 1 --max-us 0.001")).ended(6);
+    let slow =
+        check(&format!("lat {THERE} --op send --duration 3 --max-us 0.001 --max-p99-us 0.001")).ended(6);
     assert!(slow.stdout.contains("verdict: FAILED: expected at most 0.001 us"), "{slow:?}");
-    let slow = check(&format!("lat {THERE} --op send --duration 1 --max-p99-us 0.001")).ended(6);
     assert!(slow.stdout.contains("us; expected at most 0.001 us"), "{slow:?}");
 }
 
@@ -70,7 +70,7 @@ fn results_are_stored_compared_and_exported() {
     let first = check(BW).ended(0);
     assert!(first.stdout.contains("stored as result 1"), "{first:?}");
     // The emulated gigabit port does not reach 80 % of its speed.
-    let second = check(&format!("bw {THERE} --duration 1 --qps 2 --threshold 10000")).ended(6);
+    let second = check(&format!("bw {THERE} --duration 3 --qps 2 --threshold 10000")).ended(6);
     assert!(second.stdout.contains("verdict: FAILED") && second.stdout.contains("of 1 Gb/s"), "{second:?}");
     let history = silkrail("check history --json").ended(0).json();
     let ids: Vec<_> =
@@ -115,10 +115,13 @@ fn packet_loss_that_lowers_the_bandwidth_is_reported() {
 fn a_sweep_has_a_result_for_each_size_over_one_connection() {
     let agent = RemoteAgent::start();
     let before = silkrail("check history --json").json();
-    let swept = check(&format!("lat {THERE} --duration 1 --sweep 2..4 --json --no-store")).ended(0).json();
+    let swept =
+        check(&format!("bw {THERE} --duration 3 --min-gbps 0.00001 --sweep 1024..2048 --json --no-store"))
+            .ended(0)
+            .json();
     let sizes: Vec<_> =
         swept.as_array().unwrap().iter().map(|record| record["size"].as_u64().unwrap()).collect();
-    assert_eq!(sizes, [2, 4]);
+    assert_eq!(sizes, [1024, 2048]);
     assert_eq!(silkrail("check history --json").json(), before, "--no-store");
-    assert!(agent.log().contains("2 bytes, 1 s"), "{}", agent.log());
+    assert!(agent.log().contains("1024 bytes, 3 s"), "{}", agent.log());
 }

@@ -22,9 +22,10 @@ fn a_mesh_reports_failed_pairs_and_keeps_the_results_of_the_others() {
     let _local_agent = RxeProgram::spawn(Command::new(cli::executable()).args(arguments));
     wait_until("this machine's agent listens", || silkrail_tests::rxe::listens(18514));
     let before = stored_results();
-    let options = "--duration 1 --qps 1 --min-gbps 0.001";
+    // Beside other machines, an emulated CPU needs longer than the default.
+    let options = "--duration 3 --qps 1 --min-gbps 0.001 --test-timeout 120";
     let complete = check(&format!("mesh {HERE} {THERE} {options} --no-store")).ended(0);
-    assert!(complete.stderr.contains("2 nodes, 1 round (all pairs), 1 test of 1 s"), "{complete:?}");
+    assert!(complete.stderr.contains("2 nodes, 1 round (all pairs), 1 test of 3 s"), "{complete:?}");
     assert!(complete.stderr.contains("round 1/1: 1 test; 0 s left"), "{complete:?}");
     assert_eq!(stored_results(), before);
     let partial = check(&format!("mesh {HERE} {THERE} {UNREACHABLE} {options} --json")).ended(1);

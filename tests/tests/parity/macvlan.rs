@@ -5,6 +5,7 @@ use silkrail_tests::{
     parity::{Case, Comparison, Step},
     rail::VERSIONS,
 };
+use testkit::Share;
 
 fn case(name: &'static str, conf: Value) -> Case {
     Case::new("macvlan", name, conf)
@@ -68,6 +69,12 @@ fn masters() -> Vec<Case> {
         case("no master, a default route", json!({"master": null})).steps(&[default_route, ADD, CHECK, DEL]),
         case("empty master", json!({"master": ""})),
         case("unknown master", json!({"master": "gone0"})),
+        case("master by its altname", json!({"master": "enp1s0"})).steps(&[
+            Step::OnNode("link property add dev rail0 altname enp1s0"),
+            ADD,
+            CHECK,
+            DEL,
+        ]),
         case("lo as master", json!({"master": "lo"})),
         case("master is down", json!({})).steps(&[Step::OnNode("link set rail0 down"), ADD, CHECK, DEL]),
         case("key in capitals", json!({"master": null, "MASTER": "rail0", "Mode": "private", "MTU": 1400})),
@@ -156,7 +163,7 @@ fn calls() -> Vec<Case> {
         all("CHECK without the route").steps(&[ADD, Step::InPod("route delete 10.9.0.0/16"), CHECK, DEL]),
         all("no CNI_NETNS").env("CNI_NETNS", None),
         all("empty CNI_NETNS").env("CNI_NETNS", Some("")),
-        all("unknown CNI_NETNS").env("CNI_NETNS", Some("/run/testkit/netns/gone")),
+        all("unknown CNI_NETNS").env("CNI_NETNS", Some("/run/silkrail-test/netns/gone")),
         all("CNI_NETNS is no namespace").env("CNI_NETNS", Some("/etc/passwd")),
         all("no CNI_CONTAINERID").env("CNI_CONTAINERID", None),
         all("invalid CNI_CONTAINERID").env("CNI_CONTAINERID", Some("a/b")),
@@ -179,7 +186,13 @@ fn calls() -> Vec<Case> {
 }
 
 fn assert_on_page(section: &str, cases: &[Case]) {
-    Comparison::of(cases).assert_on_page("macvlan", section);
+    let share = Share::of_tests_of(&[
+        "plugins/main/macvlan",
+        "pkg/child-link",
+        "pkg/plugin-runtime",
+        "tests/tests/parity",
+    ]);
+    Comparison::of_share(share, section, cases).assert_on_page("macvlan", section);
 }
 
 #[test]

@@ -23,6 +23,7 @@ fn a_value_that_is_not_valid_is_refused_with_its_key() {
         (json!({"interfaces": ["a/b"]}), "interfaces", "a/b"),
         (json!({"interfaces": ["eth0", "eth0"]}), "interfaces", "twice"),
         (json!({"interfaces": ["enp202s0f0np0"]}), "interfaces", "enp202s0f0np0.100"),
+        (json!({"vlanID": 0, "vlanName": "rail0"}), "vlanName", "rail0"),
         (json!({"vlanID": -1}), "vlanID", "-1"),
         (json!({"vlanID": 4095}), "vlanID", "4095"),
         (json!({"vlanID": "100"}), "vlanID", "100"),
@@ -46,16 +47,27 @@ fn a_value_that_is_not_valid_is_refused_with_its_key() {
 fn a_node_without_the_interface_or_the_module_is_reported_before_any_change() {
     let node = TestNode::new();
     node.run_ip("link add eth0 type veth peer name eth1");
+    node.run_ip("link property add dev eth0 altname enp216s0f0np0");
     let before = node.snapshot();
     let pod = node.pod("a");
     let call = |more: &Value| node.plugin("ifacer").pod(&pod).conf(&conf(more));
     let missing = call(&json!({"interfaces": ["eth7"]}));
     missing.add().error(7).says(&["interfaces: this node has no link eth7"]);
     missing.status().error(50).says(&["eth7"]);
+    let by_altname =
+        |vlan_name: Value| json!({"interfaces": ["enp216s0f0np0"], "vlanID": 3999, "vlanName": vlan_name});
+    let refusal = call(&by_altname(Value::Null)).add().error(7);
+    assert!(
+        refusal.msg.contains("longer than 15 bytes") && refusal.details.contains("vlanName"),
+        "{refusal:?}"
+    );
     call(&json!({"interfaces": ["lo"]})).add().error(7).says(&["lo is not an Ethernet link"]);
     // The kernel that runs this test may have the modules.
     let bond = json!({"interfaces": ["eth0", "eth1"], "vlanID": 0, "bond": {"name": "bond0"}});
-    for (kind, module, more) in [("vlan", "8021q", json!({})), ("bond", "bonding", bond)] {
+    let named = by_altname(json!("rail0.3999"));
+    for (kind, module, more) in
+        [("vlan", "8021q", json!({})), ("vlan", "8021q", named), ("bond", "bonding", bond)]
+    {
         let has_it = supports(&node, kind);
         let call = call(&more);
         if has_it {

@@ -42,7 +42,7 @@ struct ProtocolFixture {
 
 impl ProtocolFixture {
     fn new() -> Self {
-        Self { binaries: Binaries::find(), state: tempfile::tempdir().unwrap() }
+        Self { binaries: Binaries::find(), state: testkit::state_dir() }
     }
 
     /// A valid call: environment and configuration.

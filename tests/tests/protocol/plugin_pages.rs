@@ -1,61 +1,38 @@
-//! The pages of the plugins, `plugins/*/*/README.md`: every key that a plugin reads is there, and a value that a page names as
-//! refused is.
+//! The pages of the plugins, `plugins/*/*/README.md`: a value that a page names as refused is.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 
+use silkrail_tests::conf;
+
 use crate::{ProtocolFixture, valid};
 
-/// A plugin's page, and the sources that read its configuration.
+/// A plugin's page.
 struct PluginPage {
     plugin: &'static str,
     directory: &'static str,
-    /// Further sources besides those of the plugin.
-    sources: &'static [&'static str],
     /// Keys without which a value of another key would not be examined.
     base: fn() -> Value,
 }
 
 const PAGES: [PluginPage; 8] = [
-    PluginPage {
-        plugin: "macvlan",
-        directory: "main/macvlan",
-        sources: &["child-link/src/conf.rs"],
-        base: shared,
-    },
-    PluginPage {
-        plugin: "ipvlan",
-        directory: "main/ipvlan",
-        sources: &["child-link/src/conf.rs"],
-        base: shared,
-    },
-    PluginPage {
-        plugin: "ipoib",
-        directory: "main/ipoib",
-        sources: &["child-link/src/conf.rs"],
-        base: shared,
-    },
+    PluginPage { plugin: "macvlan", directory: "main/macvlan", base: shared },
+    PluginPage { plugin: "ipvlan", directory: "main/ipvlan", base: shared },
+    PluginPage { plugin: "ipoib", directory: "main/ipoib", base: shared },
     PluginPage {
         plugin: "sriov",
         directory: "main/sriov",
-        sources: &["vf/src/conf.rs", "vf/src/device_info.rs", "exclusive-rdma/src/requirement.rs"],
         base: || json!({"deviceID": "0000:00:00.0", "vlan": 100, "rdmaIsolation": true, "rdma": {"require": true}}),
     },
     PluginPage {
         plugin: "ib-sriov",
         directory: "main/ib-sriov",
-        sources: &["vf/src/conf.rs", "vf/src/device_info.rs", "exclusive-rdma/src/requirement.rs"],
         base: || json!({"deviceID": "0000:00:00.0", "rdmaIsolation": true, "rdma": {"require": true}}),
     },
     PluginPage {
         plugin: "rdma",
         directory: "meta/rdma",
-        sources: &["exclusive-rdma/src/requirement.rs"],
         base: || {
             let prev = json!({"cniVersion": "1.0.0", "interfaces": [{"name": "net1", "sandbox": "/nonexistent/netns"}]});
             json!({"deviceID": "0000:00:00.0", "rdma": {"require": true}, "prevResult": prev})
@@ -64,10 +41,9 @@ const PAGES: [PluginPage; 8] = [
     PluginPage {
         plugin: "ifacer",
         directory: "meta/ifacer",
-        sources: &[],
-        base: || json!({"interfaces": ["lo", "eth0"], "bond": {"name": "bond0"}}),
+        base: || json!({"interfaces": ["lo", "eth0"], "vlanID": 7, "bond": {"name": "bond0"}}),
     },
-    PluginPage { plugin: "silkrail-ipam", directory: "ipam/silkrail-ipam", sources: &[], base: || json!({}) },
+    PluginPage { plugin: "silkrail-ipam", directory: "ipam/silkrail-ipam", base: || json!({}) },
 ];
 
 fn shared() -> Value {
@@ -75,13 +51,10 @@ fn shared() -> Value {
     json!({"master": "lo", "rdma": {"require": true}, "ipam": ipam})
 }
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
 impl PluginPage {
     fn text(&self) -> String {
-        fs::read_to_string(root().join("plugins").join(self.directory).join("README.md")).unwrap()
+        let plugins = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins");
+        fs::read_to_string(plugins.join(self.directory).join("README.md")).unwrap()
     }
 
     /// Returns the keys of the page and the values that it names as refused, with their codes.
@@ -98,6 +71,21 @@ impl PluginPage {
         refused.map(parse).collect()
     }
 
+    /// Returns the keys of the page and of every plugin, with their types.
+    fn keys(&self) -> Vec<(String, String)> {
+        let common = conf::path("README.md");
+        let common = fs::read_to_string(common).unwrap();
+        let (_, common) = common.split_once("## Keys of every plugin").unwrap();
+        let text = self.text() + common.split("\n## ").next().unwrap();
+        let rows = text.lines().filter(|line| line.starts_with("| `"));
+        let parse = |row: &str| {
+            let (keys, rest) = row.split_once(" | ").unwrap();
+            let kind = rest.split(" | ").next().unwrap().to_owned();
+            keys.split('`').skip(1).step_by(2).map(|key| (key.to_owned(), kind.clone())).collect::<Vec<_>>()
+        };
+        rows.flat_map(parse).collect()
+    }
+
     /// Returns the configuration with a key set, given by its path such as `rdma.require`.
     fn conf(&self, path: &str, value: &Value) -> Value {
         let mut conf = valid(self.plugin);
@@ -109,42 +97,6 @@ impl PluginPage {
         }
         place[key] = value.clone();
         conf
-    }
-
-    /// Returns the keys that the sources read.
-    fn keys_of_the_sources(&self) -> BTreeSet<String> {
-        let own = root().join("plugins").join(self.directory).join("src");
-        let own = fs::read_dir(own).unwrap().map(|entry| entry.unwrap().path());
-        let others = self.sources.iter().map(|source| root().join("pkg").join(source));
-        let is_read = |path: &PathBuf| path.is_file() && !path.ends_with("go_plugin.rs");
-        own.chain(others).filter(is_read).flat_map(|path| keys_read_by(&path)).collect()
-    }
-}
-
-/// Returns the texts in calls such as `fields.text("mtu")`.
-fn keys_read_by(path: &Path) -> Vec<String> {
-    let text = fs::read_to_string(path).unwrap();
-    let code = text.split("#[cfg(test)]").next().unwrap();
-    let readers = [".text(\"", ".integer(\"", ".flag(\"", ".object(\"", ".texts(\"", ".list(\"", ".value(\""];
-    let of = |reader: &str| -> Vec<String> {
-        code.split(reader).skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
-    };
-    readers.iter().flat_map(|reader| of(reader)).collect()
-}
-
-#[test]
-fn every_key_that_a_plugin_reads_is_on_its_page() {
-    let common = fs::read_to_string(root().join("conf/README.md")).unwrap();
-    for page in &PAGES {
-        let text = page.text();
-        let keys = page.keys_of_the_sources();
-        assert!(!keys.is_empty(), "{}", page.plugin);
-        for key in keys {
-            let is_there = |text: &str| {
-                text.split('`').any(|part| part.split(['.', '[']).any(|it| it.trim_matches('"') == key))
-            };
-            assert!(is_there(&text) || is_there(&common), "{}: {key} is not on a page", page.plugin);
-        }
     }
 }
 
@@ -179,4 +131,47 @@ fn a_value_that_a_page_names_as_refused_is_refused_by_status() {
         }
     }
     assert!(fixture.is_untouched());
+}
+
+/// The author of a network may know neither the names of files nor their content, and sees the errors of pods.
+#[test]
+fn a_path_is_only_where_its_key_belongs_and_no_key_tells_the_names_of_files() {
+    let (fixture, dir) = (ProtocolFixture::new(), tempfile::tempdir().unwrap());
+    let (tenants, secret) = (dir.path().to_str().unwrap(), "name-of-a-tenant");
+    fs::write(dir.path().join(format!("{secret}.yaml")), format!("{secret}: [")).unwrap();
+    let values =
+        [tenants.to_owned(), format!("/run/silkrail/pools/../../..{tenants}"), "/proc/1/root".into()];
+    let mut paths = 0;
+    for page in &PAGES {
+        let others = ["type", "name", "cniVersion"];
+        for (key, kind) in page.keys().into_iter().filter(|(key, _)| !others.contains(&key.as_str())) {
+            // Any other log file is not written.
+            let is_path = kind.contains("path") && key != "logFile";
+            for path in &values[..if is_path { values.len() } else { 1 }] {
+                let mut conf = page.conf(&key, &json!(path));
+                // Keys of every plugin are beside `ipam`, and files are read only without other pools.
+                if !key.contains('.') {
+                    conf[&key] = json!(path);
+                }
+                if key.starts_with("pools") {
+                    conf["ipam"] = json!({"type": "silkrail-ipam", &key: path});
+                }
+                let call = fixture.call(page.plugin).conf(&conf);
+                for answer in [call.add(), call.status()] {
+                    let text = format!("{answer:?}");
+                    assert!(!text.contains(secret), "{}: {key}: {path}: {text}", page.plugin);
+                    let says =
+                        |name: &str| answer.stdout.contains(name) && answer.stdout.contains("\"code\"");
+                    assert!(
+                        !is_path || says(key.rsplit('.').next().unwrap()),
+                        "{}: {key}: {path}: {text}",
+                        page.plugin
+                    );
+                    paths += usize::from(is_path);
+                }
+                drop(call.del());
+            }
+        }
+    }
+    assert!(paths > 60, "{paths}");
 }

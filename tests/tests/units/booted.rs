@@ -35,13 +35,14 @@ ExecStart=/usr/local/bin/look
 StandardError=file:/out/look.log\n";
 
 /// A systemd that is killed when this value is dropped, and the directory that its units write to.
-struct BootedSystemd {
+pub(crate) struct BootedSystemd {
     dir: tempfile::TempDir,
     systemd: Child,
 }
 
 impl BootedSystemd {
-    fn new() -> Self {
+    /// Starts it with these units, by name, and a script that starts them, in this directory of sources.
+    pub(crate) fn start(script: &str, units: &[(String, String)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let below = |name: &str| dir.path().join(name);
         for name in ["units", "bin", "etc/silkrail", "out"] {
@@ -49,37 +50,25 @@ impl BootedSystemd {
         }
         fs::set_permissions(below("out"), fs::Permissions::from_mode(0o777)).unwrap();
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/units");
-        for program in [cli::executable(), daemon::executable(), sources.join("look"), sources.join("probe")]
-        {
+        fs::copy(sources.join(script), below("bin/look")).unwrap();
+        let probes = ["probe", "attempt"].map(|name| sources.join(name));
+        for program in [cli::executable(), daemon::executable()].into_iter().chain(probes) {
             fs::copy(&program, below("bin").join(program.file_name().unwrap())).unwrap();
         }
         let token = below("etc/silkrail/check.token");
         fs::write(&token, "0123456789abcdef0123456789abcdef\n").unwrap();
         fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(below("etc/silkrail/node.yaml"), "pfs: []\n").unwrap();
-        let unit = |name: &str, text: &str| fs::write(below("units").join(name), text).unwrap();
+        let unit = |name: &str, text: &str| {
+            let path = below("units").join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
         for target in TARGETS {
             unit(target, "[Unit]\nDefaultDependencies=no\n");
         }
-        unit("units.target", START);
-        let governor = conf::text(GOVERNOR);
-        unit("governor.conf", &governor);
-        fs::create_dir(below("units/governor-probe.service.d")).unwrap();
-        unit("governor-probe.service.d/governor.conf", &without_program(&governor));
-        unit("silkrail-gc.timer", &conf::text("node/silkrail-gc.timer"));
         unit("look.service", LOOK_SERVICE);
-        let probes = [
-            (NODE, "node-probe"),
-            (DAEMON, "daemon-probe"),
-            (GC, "gc-probe"),
-            (CHECK, "check-probe"),
-            (CHECK, "governor-probe"),
-        ];
-        for (path, probe) in probes {
-            let text = conf::text(path);
-            unit(path.rsplit('/').next().unwrap(), &text);
-            unit(&format!("{probe}.service"), &with_probe(&text, probe));
-        }
+        units.iter().for_each(|(name, text)| unit(name, text));
         let systemd = Command::new("unshare")
             .args(["--mount", "--uts", "--ipc", "--net", "--propagation", "private"])
             .arg(sources.join("boot"))
@@ -90,7 +79,7 @@ impl BootedSystemd {
     }
 
     /// Waits until the script `look` has finished.
-    fn wait(&self) {
+    pub(crate) fn wait(&self) {
         let deadline = Instant::now() + Duration::from_secs(120);
         while !self.dir.path().join("out/done").exists() {
             assert!(Instant::now() < deadline, "systemd did not start, or: {}", self.out("look.log"));
@@ -98,7 +87,7 @@ impl BootedSystemd {
         }
     }
 
-    fn out(&self, name: &str) -> String {
+    pub(crate) fn out(&self, name: &str) -> String {
         fs::read_to_string(self.dir.path().join("out").join(name)).unwrap_or_default()
     }
 }
@@ -124,16 +113,40 @@ fn with_probe(unit: &str, probe: &str) -> String {
 }
 
 /// The unit without its program: the permissions only.
-fn without_program(unit: &str) -> String {
+pub(crate) fn without_program(unit: &str) -> String {
     let kept = |line: &&str| {
         !["ExecStart", "Restart", "Type=", "RemainAfterExit"].iter().any(|key| line.starts_with(key))
     };
     unit.lines().filter(kept).map(|line| format!("{line}\n")).collect()
 }
 
+/// The units, and each of them with the probe.
+fn units() -> Vec<(String, String)> {
+    let governor = conf::text(GOVERNOR);
+    let mut units = vec![
+        ("units.target".into(), START.into()),
+        ("governor.conf".into(), governor.clone()),
+        ("governor-probe.service.d/governor.conf".into(), without_program(&governor)),
+        ("silkrail-gc.timer".into(), conf::text("node/silkrail-gc.timer")),
+    ];
+    let probes = [
+        (NODE, "node-probe"),
+        (DAEMON, "daemon-probe"),
+        (GC, "gc-probe"),
+        (CHECK, "check-probe"),
+        (CHECK, "governor-probe"),
+    ];
+    for (path, probe) in probes {
+        let text = conf::text(path);
+        units.push((format!("{probe}.service"), with_probe(&text, probe)));
+        units.push((path.rsplit('/').next().unwrap().to_owned(), text));
+    }
+    units
+}
+
 #[test]
 fn the_programs_of_the_units_work_and_have_no_other_permission() {
-    let booted = BootedSystemd::new();
+    let booted = BootedSystemd::start("look", &units());
     booted.wait();
     for unit in [NODE, DAEMON, CHECK] {
         let name = unit.rsplit('/').next().unwrap();
@@ -192,7 +205,10 @@ fn the_programs_of_the_units_work_and_have_no_other_permission() {
     assert!(can("gc-probe", kernel_files[3]), "it binds VFs");
     assert!(!can("gc-probe", "unshare --user true"));
     assert_eq!(booted.out("gc.timer"), "active\n", "not until it is started: {}", booted.out("gc.timer.log"));
-    assert!(can("governor-probe", "cat /etc/silkrail/check.token"), "root reads it, see SECURITY.md");
+    assert!(
+        can("governor-probe", "cat /etc/silkrail/check.token"),
+        "root reads it, see docs/threat-model.md"
+    );
     for probe in ["node-probe", "daemon-probe", "check-probe", "governor-probe"] {
         assert!(!can(probe, "unshare --user true"), "{probe}");
     }

@@ -13,6 +13,7 @@
 )]
 
 mod actors;
+mod progress;
 mod scenarios;
 mod schedule;
 mod search;

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use block_leases::BlockOwner;
 use ipam::IpBlock;
+use testkit::Share;
 
 use crate::{
     actors::{DaemonStep, daemon, deletion, off_and_on, pod, reclaim},
@@ -17,11 +18,11 @@ fn block(name: &str) -> IpBlock {
 }
 
 /// Four addresses of 10.0.0.0-24, and eight that contain them.
-fn small() -> IpBlock {
+pub(crate) fn small() -> IpBlock {
     block("10.0.0.0-31")
 }
 
-fn large() -> IpBlock {
+pub(crate) fn large() -> IpBlock {
     block("10.0.0.0-30")
 }
 
@@ -44,7 +45,7 @@ fn pod_on(name: &'static str, machine: usize, ends: bool) -> Actor {
     Actor { name, machine, start: Box::new(start), restarts: false, after: None, is_on_machine: true }
 }
 
-fn outside<F: Future<Output = ()> + 'static>(
+pub(crate) fn outside<F: Future<Output = ()> + 'static>(
     name: &'static str,
     machine: usize,
     start: impl Fn(View) -> F + 'static,
@@ -57,7 +58,8 @@ fn after(name: &'static str, actor: Actor) -> Actor {
     Actor { after: Some(name), ..actor }
 }
 
-/// Searches all choices within a few budgets, larger ones with `LEASE_MODEL=deep`, and then some choices without.
+/// Searches all choices within a few budgets, larger ones with `LEASE_MODEL=deep`, and then some choices without: of both the
+/// share of this run.
 fn search(actors: &[Actor]) {
     let budgets: &[_] = match std::env::var("LEASE_MODEL").as_deref() {
         Ok("deep") => &[(3, 0, 0), (2, 1, 0), (2, 0, 1), (1, 1, 1)],
@@ -65,13 +67,15 @@ fn search(actors: &[Actor]) {
         _ if actors.len() <= 4 => &[(2, 0, 0), (1, 0, 1), (0, 1, 1)],
         _ => &[(2, 0, 0), (0, 1, 0), (0, 0, 1)],
     };
+    let (share, list) = (Share::of_run(), format!("{actors:?}"));
     for &(switches, kills, faults) in budgets {
         let budget = Budget { switches, kills, faults };
-        let (began, runs) = (Instant::now(), every(|choices| run(2, actors, budget, choices)));
+        let began = Instant::now();
+        let runs = every(share, &list, |choices| run(2, actors, budget, choices));
         println!("{actors:?}, {budget:?}: {runs} runs, {:?}", began.elapsed());
     }
     let unlimited = Budget { switches: usize::MAX, kills: 2, faults: 3 };
-    random(30_000, |choices| run(2, actors, unlimited, choices));
+    random(share, &list, 30_000, |choices| run(2, actors, unlimited, choices));
 }
 
 use DaemonStep::{Lease, Release, Sync, Uid};
@@ -182,7 +186,7 @@ fn a_block_is_draining_while_the_object_of_its_node_is_created_again() {
     search(&actors);
     // At the end nothing of the former object is left, in any order of the steps.
     let budget = Budget { switches: 1, kills: 1, faults: 0 };
-    every(|choices| {
+    every(Share::ALL, "", |choices| {
         let world = run_once(2, &actors[..3], budget, choices, Some(Vec::new()));
         let former = BlockOwner { node: "node-a".to_owned(), uid: "uid-a".to_owned() };
         let left = world.records.values().find(|record| record.is_of(&former));

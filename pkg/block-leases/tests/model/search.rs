@@ -1,4 +1,9 @@
-//! The choices of a run, and the search through all of them.
+//! The choices of a run, and the search through a share of them.
+
+use testkit::Share;
+
+/// A share of the runs is that of the sequences of this many first choices.
+const FIRST_CHOICES: usize = 8;
 
 /// The choices of one run: those of `path` first, then the first of each.
 #[derive(Debug, Default)]
@@ -65,31 +70,41 @@ impl Choices {
     }
 }
 
-/// Runs with every sequence of choices, and returns the number of runs.
+/// Runs with every sequence of choices of a share, and returns the number of runs. Of the sequences that begin as one that is
+/// not in the share, only the first is run.
 ///
 /// # Panics
 /// With what a run returns.
-pub(crate) fn every(mut run: impl FnMut(&mut Choices) -> Option<String>) -> usize {
+pub(crate) fn every(share: Share, list: &str, mut run: impl FnMut(&mut Choices) -> Option<String>) -> usize {
     let mut choices = Choices::default();
-    let mut runs = 0;
+    let (mut runs, mut beginning) = (0, 0);
     loop {
         if let Some(wrong) = run(&mut choices) {
             panic!("{wrong}");
         }
         runs += 1;
+        if !share.has(list, beginning) {
+            choices.at = choices.at.min(FIRST_CHOICES);
+        }
         if !choices.advance() {
             return runs;
         }
+        beginning += usize::from(choices.path.len() <= FIRST_CHOICES);
     }
 }
 
-/// Runs with random choices.
+/// Runs with random choices, of as many runs those of a share.
 ///
 /// # Panics
 /// With what a run returns.
-pub(crate) fn random(runs: u64, mut run: impl FnMut(&mut Choices) -> Option<String>) {
-    for seed in 0..runs {
-        if let Some(wrong) = run(&mut Choices::of_seed(seed)) {
+pub(crate) fn random(
+    share: Share,
+    list: &str,
+    runs: usize,
+    mut run: impl FnMut(&mut Choices) -> Option<String>,
+) {
+    for seed in share.of_list(list, runs) {
+        if let Some(wrong) = run(&mut Choices::of_seed(seed as u64)) {
             panic!("{wrong}");
         }
     }
@@ -98,11 +113,29 @@ pub(crate) fn random(runs: u64, mut run: impl FnMut(&mut Choices) -> Option<Stri
 #[test]
 fn every_sequence_of_choices_is_run_once() {
     let mut seen = Vec::new();
-    let runs = every(|choices| {
+    let runs = every(Share::ALL, "", |choices| {
         let first = choices.choose(3);
         let second = if first == 1 { choices.choose(2) } else { 9 };
         seen.push((first, second));
         None
     });
     assert_eq!((runs, seen), (4, vec![(0, 9), (1, 0), (1, 1), (2, 9)]));
+}
+
+#[test]
+fn shares_with_consecutive_seeds_run_every_sequence() {
+    let sequences = |share: Share| {
+        let mut seen = std::collections::BTreeSet::new();
+        every(share, "list", |choices| {
+            let length = if choices.choose(2) == 0 { FIRST_CHOICES } else { FIRST_CHOICES + 4 };
+            seen.insert((0..length).map(|_| choices.choose(2)).collect::<Vec<_>>());
+            None
+        });
+        seen
+    };
+    let shares = (591..603).map(|seed| sequences(format!("{seed}/12").parse().unwrap()));
+    let shares: Vec<_> = shares.collect();
+    let all = sequences(Share::ALL);
+    assert!(shares.iter().all(|share| share.len() < all.len() / 3));
+    assert_eq!(shares.into_iter().flatten().collect::<std::collections::BTreeSet<_>>(), all);
 }

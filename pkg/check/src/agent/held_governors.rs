@@ -86,5 +86,12 @@ mod tests {
         assert_eq!(now(), "performance", "the second test still runs");
         drop(second);
         assert_eq!(now(), "powersave");
+        // A test that cannot set them does not count as one that runs.
+        let saved = root.path().join("var/lib/silkrail/check/governor.json");
+        fs::write(&saved, "damaged").unwrap();
+        held.hold().unwrap_err();
+        fs::remove_file(saved).unwrap();
+        drop(held.hold().unwrap());
+        assert_eq!(now(), "powersave");
     }
 }

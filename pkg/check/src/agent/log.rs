@@ -119,6 +119,19 @@ mod tests {
     }
 
     #[test]
+    fn lines_about_tests_are_counted_too() {
+        let lines = Mutex::new(Vec::new());
+        let write = |line: &str| lines.lock().unwrap().push(line.to_owned());
+        let log = ConnectionLog::new(&write);
+        (0..1000).for_each(|_| log.log_client("a test"));
+        log.log_dropped(true);
+        let lines = lines.into_inner().unwrap();
+        let written = lines.len() - 1;
+        assert!((60..70).contains(&written), "{written}");
+        assert_eq!(lines[written], format!("{}{CLIENT_LINES_DROPPED}", 1000 - written));
+    }
+
+    #[test]
     fn dropped_lines_are_reported_once_the_rate_permits_a_line() {
         let now = Instant::now();
         let mut limiter = LogLimiter {

@@ -20,6 +20,7 @@ use crate::{
     local_end::{LocalContext, LocalEnd, PROGRAM_GRACE},
     node_port::node_ports,
     perftest::RunningProgram,
+    port_selection::select,
     protocol::{AgentRefusal, AgentReply, AgentRequest, MAX_RAILS, MessageStream, RefusalReason, RemoteTest},
     start_line::StartLine,
     test_result::TestResult,
@@ -132,7 +133,8 @@ impl<'a> TestService<'a> {
     ) -> Result<AgentReply, Error> {
         test.require_consistent()?;
         let program = self.node.launcher.find(test.kind, test.operation)?;
-        let selected = self.node.select(wanted, gid.or(Some(wire.peer())), wire.local())?;
+        let ports = self.node.candidate_ports(wanted)?;
+        let selected = select(&ports, wanted, gid.or(Some(wire.peer())), wire.local())?;
         let _reserved = self.node.reserve(&selected)?;
         let local_end = LocalEnd::new(self.node, program, test, &selected)?;
         // perftest listens only on the address that the client connected to.
@@ -291,4 +293,28 @@ fn refusal(error: &Error) -> AgentRefusal {
 
 pub(super) fn busy(why: &str) -> AgentRefusal {
     AgentRefusal { reason: RefusalReason::Busy, message: format!("busy: {why}; try again later").into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_of_a_refusal_tells_the_client_what_to_do() {
+        let refused = |reason| {
+            let refusal = AgentRefusal { reason, message: "no".into() };
+            Error::Refused { peer: "192.0.2.1".into(), refusal }
+        };
+        let unusable = Error::Unusable { program: "ib_write_bw", why: "inf".into(), output: String::new() };
+        for (error, reason) in [
+            (unusable, RefusalReason::Unusable),
+            (Error::PortInUse { device: "mlx5_0".into(), port: 1 }, RefusalReason::Busy),
+            // That of the agent which this one tested with.
+            (refused(RefusalReason::Busy), RefusalReason::Busy),
+            (refused(RefusalReason::Token), RefusalReason::Token),
+            (Error::TimedOut { what: "test".into(), seconds: 31 }, RefusalReason::Failed),
+        ] {
+            assert_eq!(refusal(&error).reason, reason, "{error}");
+        }
+    }
 }

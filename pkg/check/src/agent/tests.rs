@@ -3,7 +3,10 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::Shutdown,
-    sync::Mutex,
+    sync::{
+        Mutex,
+        atomic::{AtomicU16, Ordering},
+    },
     time::Duration,
 };
 
@@ -11,10 +14,11 @@ use serde_json::{Value, json};
 use sysfs::Sysfs;
 
 use super::*;
-use crate::{Interrupt, PortSelector, perftest::Launcher, protocol::CheckToken};
+use crate::{Interrupt, PortSelector, perftest::Launcher, port_reservation::TCP_PORTS, protocol::CheckToken};
 
 mod channel;
 mod ports;
+mod probes;
 mod strangers;
 
 /// A context of this machine in which perftest is not installed.
@@ -27,12 +31,17 @@ fn node() -> LocalContext {
     }
 }
 
+/// Each agent has TCP ports of its own: those of different agents do not know of each other's reservations, and tests run at
+/// the same time, also in other processes.
 fn settings() -> AgentOptions<'static> {
+    static AGENTS: AtomicU16 = AtomicU16::new(0);
+    let of_process = u16::try_from(std::process::id() % 8 * 1000).unwrap();
+    let first_port = 20_000 + of_process + AGENTS.fetch_add(1, Ordering::Relaxed) % 60 * TCP_PORTS;
     AgentOptions {
         token: None,
         known_as: Vec::new(),
         wanted: PortSelector::default(),
-        first_port: 18515,
+        first_port,
         governors: None,
     }
 }

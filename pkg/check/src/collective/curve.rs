@@ -59,3 +59,47 @@ impl BandwidthCurve {
         self.points.iter().any(|point| point.correct == Some(false))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A curve with these bus bandwidths.
+    fn curve(bus: &[Option<f64>]) -> BandwidthCurve {
+        let point = |(size, bus_gbs): (u64, &Option<f64>)| CurvePoint {
+            size,
+            time_us: 1.0,
+            algorithm_gbs: 7.0,
+            bus_gbs: *bus_gbs,
+            correct: Some(true),
+        };
+        let points = (1..).zip(bus).map(point).collect();
+        BandwidthCurve { library: CollectiveLibrary::Nccl, collective: Collective::AllReduce, points }
+    }
+
+    #[test]
+    fn the_plateau_is_the_best_of_the_three_largest_sizes() {
+        let plateau = |bus: &[f64]| curve(&bus.iter().copied().map(Some).collect::<Vec<_>>()).plateau_gbs();
+        assert_eq!(
+            [plateau(&[50.0, 10.0, 30.0, 20.0]), plateau(&[50.0, 40.0]), plateau(&[])],
+            [30.0, 50.0, 0.0]
+        );
+        assert_eq!(plateau(&[50.0, 40.0, 10.0, 20.0, 15.0]), 20.0);
+        assert_eq!(curve(&[None]).plateau_gbs(), 7.0, "HCCL prints no bus bandwidth");
+    }
+
+    #[test]
+    fn one_wrong_point_is_enough_and_one_bus_bandwidth_too() {
+        let mut some = curve(&[Some(1.0), Some(2.0), Some(3.0)]);
+        assert!(!some.is_wrong() && !some.has_no_bus());
+        some.points[0].correct = None;
+        assert!(!some.is_wrong());
+        some.points[1].correct = Some(false);
+        assert!(some.is_wrong());
+        assert!(curve(&[Some(9.0), Some(0.0), Some(0.0), Some(0.0)]).has_no_bus());
+        assert!(
+            !curve(&[Some(0.0), Some(0.0), Some(0.0), Some(9.0)]).has_no_bus()
+                && !curve(&[None]).has_no_bus()
+        );
+    }
+}

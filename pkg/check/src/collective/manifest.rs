@@ -164,11 +164,11 @@ fn arguments(plan: &CollectivePlan) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::collective::plan::tests::plan;
 
-    fn options(kind: &str) -> JobOptions {
+    pub(crate) fn options(kind: &str) -> JobOptions {
         JobOptions {
             kind: kind.parse().unwrap(),
             image: "registry/nccl-tests:v2.13".parse().unwrap(),
@@ -251,6 +251,7 @@ mod tests {
             "suspend",
         ];
         assert_fields(&spec["runPolicy"], &policy);
+        assert_eq!(spec["runPolicy"]["backoffLimit"], 0, "a result is not measured again");
         let replicas = &spec["mpiReplicaSpecs"];
         assert_fields(replicas, &["Launcher", "Worker"]);
         for role in ["Launcher", "Worker"] {
@@ -359,6 +360,10 @@ mod tests {
         own.environment.push("NCCL_NET=Socket".parse().unwrap());
         let text = manifest(&own, &options("volcano"));
         assert!(text.contains("NCCL_NET=Socket") && !text.contains("NCCL_NET=IB"), "{text}");
+        own.environment = vec!["NCCL_NET_GDR_LEVEL=PHB".parse().unwrap()];
+        assert!(manifest(&own, &options("volcano")).contains("NCCL_NET=IB"), "another variable");
+        let text = manifest(&plan(CollectiveLibrary::Hccl), &options("pods"));
+        assert!(text.contains("exec mpirun -hosts \"$slots\"") && text.contains("$host:8"), "{text}");
     }
 
     #[test]

@@ -124,6 +124,12 @@ mod tests {
     fn a_table_without_the_column_root_is_parsed() {
         let old = "    33554432   8388608   float     sum   2100.5   15.97   29.95  0e+00   2090.4   16.05   30.10  N/A\n";
         assert_eq!(parse(old).unwrap()[0].bus_gbs, Some(29.95));
+        // Versions that measure each size once.
+        for alone in ["8 2 float sum 9.50 1.25 2.50 0", "8 2 float sum -1 9.50 1.25 2.50 3"] {
+            let point = parse(alone).unwrap()[0];
+            assert_eq!((point.time_us, point.bus_gbs), (9.5, Some(2.5)), "{alone}");
+            assert_eq!(point.correct, Some(alone.ends_with('0')), "{alone}");
+        }
     }
 
     #[test]

@@ -293,6 +293,24 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn each_operation_has_its_program_and_only_some_reduce() {
+        for (name, reduces) in [
+            ("all_reduce", true),
+            ("all_gather", false),
+            ("reduce_scatter", true),
+            ("alltoall", false),
+            ("broadcast", false),
+        ] {
+            let collective: Collective = name.parse().unwrap();
+            let program = |library| CollectivePlan { collective, directory: None, ..plan(library) }.program();
+            assert_eq!(program(CollectiveLibrary::Nccl)[0], format!("{name}_perf"));
+            let hccl = program(CollectiveLibrary::Hccl);
+            assert_eq!((&*hccl[0], hccl.contains(&"-o".into())), (&*format!("{name}_test"), reduces));
+        }
+        assert!("all_to_all".parse::<Collective>().is_err());
+    }
+
+    #[test]
     fn a_variable_without_a_value_is_an_empty_argument() {
         let plan =
             CollectivePlan { environment: vec!["A=".parse().unwrap()], ..plan(CollectiveLibrary::Hccl) };
@@ -314,6 +332,8 @@ pub(super) mod tests {
     #[test]
     fn sizes_have_units_and_bounds() {
         assert_eq!(["8", "64K", "8M", "8G"].map(|text| size(text).unwrap()), [8, 65_536, 8 << 20, 8 << 30]);
+        assert_eq!((size("1").unwrap(), size("1024G").unwrap()), (1, 1 << 40));
+        assert!(size("1099511627777").is_err());
         for bad in ["", "G", "0", "-1", "1T", "2048G", "99999999999999999999"] {
             assert!(size(bad).is_err(), "{bad:?}");
         }

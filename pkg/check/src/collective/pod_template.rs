@@ -72,3 +72,22 @@ fn limits(plan: &CollectivePlan, options: &JobOptions) -> Value {
     }
     limits.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collective::{manifest::tests::options, plan::tests::plan};
+
+    #[test]
+    fn another_accelerator_has_as_many_devices_as_there_are_processes() {
+        let mut all = options("mpijob");
+        all.accelerator = "amd.com/gpu=3".parse().ok();
+        all.rdma.push("rdma/hca=4".parse().unwrap());
+        (all.networks, all.namespace) = (Vec::new(), None);
+        let worker = worker(&plan(CollectiveLibrary::Nccl), &all, None);
+        let limits = &worker["spec"]["containers"][0]["resources"]["limits"];
+        assert_eq!(*limits, json!({"amd.com/gpu": 8, "rdma/hca": 4, "spidernet.io/mellanoxrdma": 2}));
+        assert!(worker["metadata"]["annotations"].is_null(), "the default network has RDMA");
+        assert_eq!(metadata(&all, "nccl-1"), json!({"name": "nccl-1"}));
+    }
+}

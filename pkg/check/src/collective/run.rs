@@ -87,6 +87,14 @@ mod tests {
 
     #[test]
     fn a_failed_or_missing_mpirun_is_an_error() {
+        // The results until a process failed are not those of the whole job.
+        let (_dir, partial) = node(
+            "echo '# size count type redop root time algbw busbw #wrong time algbw busbw #wrong'
+            echo '  33554432 8388608 float sum -1 2100.5 15.97 29.95 0 2090.4 16.05 30.10 0'
+            echo 'a process was killed' >&2; exit 1",
+        );
+        let error = run(&plan(CollectiveLibrary::Nccl), &partial, Duration::from_secs(60)).unwrap_err();
+        assert!(error.to_string().contains("a process was killed"), "{error}");
         let (dir, node) = node("echo 'no CUDA-capable device' >&2; exit 1");
         let error =
             run(&plan(CollectiveLibrary::Nccl), &node, Duration::from_secs(60)).unwrap_err().to_string();

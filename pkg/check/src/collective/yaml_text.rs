@@ -97,6 +97,17 @@ mod tests {
     }
 
     #[test]
+    fn a_string_that_a_version_of_yaml_reads_as_another_value_is_quoted() {
+        for word in ["yes", "Yes", "NO", "on", "Off", "True", "null", "y", "1.5", "-x", "a: b", ""] {
+            assert!(scalar(word).starts_with('"'), "{word}");
+        }
+        assert_eq!(
+            ["/dev/shm", "yesterday", "rdma/hca_1"].map(scalar),
+            ["/dev/shm", "yesterday", "rdma/hca_1"]
+        );
+    }
+
+    #[test]
     fn the_text_is_as_people_write_it() {
         let text = documents(&[
             json!({"spec": {"containers": [{"args": ["-x"], "name": "worker"}], "replicas": 1}}),

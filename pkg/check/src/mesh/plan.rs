@@ -64,3 +64,36 @@ impl MeshPlan {
         self.measuring() + self.test_slack
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::RdmaOperation;
+
+    /// A plan for bandwidth tests of 10 s between this number of nodes.
+    pub(crate) fn plan(nodes: u16) -> MeshPlan {
+        let (size, queue_pairs) = (65_536u64.try_into().unwrap(), 1u64.try_into().unwrap());
+        let seconds = 10u64.try_into().unwrap();
+        MeshPlan {
+            agents: (1..=nodes).map(|node| (format!("node{node}"), ([127, 0, 0, 1], node).into())).collect(),
+            test: TestSpec::new(TestKind::Bandwidth, RdmaOperation::Write, size, queue_pairs, seconds),
+            limit: Threshold::default(),
+            token: None,
+            rails: None,
+            rounds: None,
+            seed: 0,
+            test_slack: DEFAULT_TEST_SLACK,
+            time_limit: None,
+        }
+    }
+
+    #[test]
+    fn few_nodes_meet_all_others_and_many_meet_a_sample() {
+        let rounds = |nodes, rounds| MeshPlan { rounds, ..plan(0) }.rounds_of(nodes);
+        assert_eq!(
+            [0, 1, 2, 3, 4, 15, 16, 17, 1000].map(|nodes| rounds(nodes, None)),
+            [0, 0, 1, 3, 3, 15, 15, 16, 16]
+        );
+        assert_eq!([(4, 2), (4, 9), (1000, 40)].map(|(nodes, most)| rounds(nodes, Some(most))), [2, 3, 40]);
+    }
+}

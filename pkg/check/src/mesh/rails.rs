@@ -284,6 +284,53 @@ mod tests {
     }
 
     #[test]
+    fn a_port_without_a_shared_subnet_joins_the_most_frequent_rail_of_its_position_unless_it_is_taken() {
+        let nodes = [
+            node(&["a=10.0.1.0/24", "b=10.0.0.0/24"]),
+            node(&["a=10.0.0.0/24", "b=10.0.1.0/24"]),
+            node(&["a=10.0.0.0/24", "b=10.0.1.0/24"]),
+            node(&["a=192.0.2.0/24", "b=10.0.1.0/24"]),
+            node(&["a=10.0.1.0/24", "b=198.51.100.0/24"]),
+        ];
+        let table = RailTable::new(&nodes, &[]);
+        let networks: Vec<_> = table.rails.iter().map(|rail| rail.network.as_deref().unwrap()).collect();
+        assert_eq!(networks, ["10.0.0.0/24", "10.0.1.0/24"], "{table:?}");
+        assert_eq!(devices(&table, 3), [Some("a"), Some("b")]);
+        assert_eq!(devices(&table, 4), [None, Some("a")], "no port has its rail taken");
+    }
+
+    #[test]
+    fn a_subnet_is_shared_by_nodes_and_not_by_the_ports_of_one() {
+        let nodes =
+            [node(&["a=10.0.0.0/24", "b=10.0.0.0/24"]), node(&["a=172.16.0.0/24", "b=172.17.0.0/24"])];
+        let table = RailTable::new(&nodes, &[]);
+        assert_eq!(table.rails.iter().map(|rail| rail.network.clone()).collect::<Vec<_>>(), [None, None]);
+        // A port with several subnets is on the rail of the one that others have.
+        let mut both = node(&["a=192.0.2.0/24"]);
+        both[0].networks.push("10.0.1.0/24".into());
+        let table = RailTable::new(&[both, node(&["x=10.0.0.0/24", "b=10.0.1.0/24"])], &[]);
+        assert_eq!(table.rails, [Rail { device: "a".into(), network: Some("10.0.1.0/24".into()) }]);
+        assert_eq!(devices(&table, 1), [Some("b")]);
+    }
+
+    #[test]
+    fn a_rail_has_the_name_that_most_of_its_devices_have() {
+        let named = |devices: [&str; 3]| {
+            let nodes = devices.map(|device| node(&[&format!("{device}=10.0.0.0/24")]));
+            RailTable::new(&nodes, &[]).rails[0].device.clone()
+        };
+        assert_eq!(named(["mlx5_0", "mlx5_7", "mlx5_7"]), "mlx5_7");
+        assert_eq!(named(["mlx5_2", "mlx5_0", "mlx5_1"]), "mlx5_0");
+        let descending = node(&["mlx5_0=10.0.9.0/24", "mlx5_1=10.0.1.0/24"]);
+        let table = RailTable::new(&[descending.clone(), descending], &[]);
+        assert_eq!(
+            devices(&table, 0),
+            [Some("mlx5_0"), Some("mlx5_1")],
+            "the order of the ports, not of the subnets"
+        );
+    }
+
+    #[test]
     fn a_port_that_is_down_is_missing_on_its_rail_and_the_others_keep_theirs() {
         let usual = ["mlx5_0=10.0.0.0/24", "mlx5_1=10.0.1.0/24", "mlx5_2=10.0.2.0/24"];
         let mut broken = node(&["mlx5_0=10.0.0.0/24", "mlx5_1=", "mlx5_2=10.0.2.0/24"]);
@@ -294,6 +341,7 @@ mod tests {
         let missing = table.missing(&[0, 1, 2]);
         assert_eq!(missing, [MissingPort { node: 1, rail: 1, why: "mlx5_1/1: it is Down".into() }]);
         assert!(table.missing(&[0, 2]).is_empty());
+        assert!(table.missing(&[0, 1]).is_empty(), "no two of them have the rail");
     }
 
     #[test]

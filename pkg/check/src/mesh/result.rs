@@ -152,6 +152,53 @@ mod tests {
     }
 
     #[test]
+    fn a_result_that_is_worse_by_just_the_limit_is_no_outlier_and_a_better_one_never() {
+        let of = |value| mesh(|a, b| Some(if (a, b) == (0, 2) { value } else { 100.0 })).outliers.len();
+        assert_eq!([80.0, 79.9, 200.0].map(of), [0, 1, 0]);
+    }
+
+    #[test]
+    fn a_mesh_is_incomplete_or_wrong_for_any_of_its_reasons() {
+        let good = || mesh(|_, _| Some(95.0));
+        assert!(!good().is_incomplete() && !good().is_wrong());
+        let mut stopped = good();
+        stopped.stopped = Some(StopReason::TimeLimit);
+        let mut failed = good();
+        failed.failed_nodes.push(FailedNode { node: 1, rail: None, error: "no".into() });
+        let mut missing = good();
+        missing.missing_ports.push(MissingPort { node: 1, rail: 0, why: "down".into() });
+        for mesh in [stopped, failed, missing, mesh(|a, _| (a > 0).then_some(95.0))] {
+            assert!(mesh.is_incomplete() && !mesh.is_wrong(), "{mesh:?}");
+        }
+        // All alike, and below the threshold of 80.
+        let low = mesh(|_, _| Some(79.0));
+        assert!(low.is_wrong() && low.outliers.is_empty() && low.below_threshold().count() == 6);
+    }
+
+    #[test]
+    fn a_node_with_a_high_latency_is_slow_and_one_with_a_low_latency_is_not() {
+        let pair = |(client, server)| {
+            let us = if client == 3 || server == 3 { 9.0 } else { 2.0 };
+            let mut record = record(1.0);
+            record.test.kind = TestKind::Latency;
+            let latency = crate::perftest::Latency { average_us: us, ..Default::default() };
+            (record.measurement.bandwidth, record.measurement.latency) = (None, Some(latency));
+            // The speeds of the ports do not matter.
+            record.client.speed_mbps = Some(if client == 0 { 25_000 } else { 100_000 });
+            NodePair { client, server, rail: None, record: Some(record), error: None, skipped: false }
+        };
+        let nodes: Vec<String> = (0..5).map(|node| format!("node{node}")).collect();
+        let all: Vec<_> = rounds(5).into_iter().flatten().map(pair).collect();
+        let mesh = MeshResult::new(nodes.clone(), Vec::new(), all.clone(), TestKind::Latency);
+        assert_eq!(mesh.slow_nodes, [SlowNode { node: 3, outliers: 4, pairs: 4 }]);
+        let two_rails: Vec<_> = (0..2)
+            .flat_map(|rail| all.iter().map(move |pair| NodePair { rail: Some(rail), ..pair.clone() }))
+            .collect();
+        let mesh = MeshResult::new(nodes, Vec::new(), two_rails, TestKind::Latency);
+        assert_eq!((mesh.slow_nodes.len(), mesh.slow_rails.len(), mesh.outliers.len()), (1, 0, 8));
+    }
+
+    #[test]
     fn one_bad_pair_is_an_outlier_and_no_node_is_slow() {
         let mesh = mesh(|a, b| Some(if (a, b) == (0, 2) { 40.0 } else { 95.0 }));
         assert_eq!((mesh.outliers[0].client, mesh.outliers[0].server, mesh.outliers.len()), (0, 2, 1));
@@ -181,6 +228,9 @@ mod tests {
         let mesh = mesh(|a, b| (a != 1 && b != 1).then_some(95.0));
         assert_eq!((mesh.failures(), mesh.median), (3, Some(95.0)));
         assert!(mesh.between(2, 0).unwrap().record.is_some() && mesh.between(1, 0).unwrap().error.is_some());
+        assert!(mesh.between(0, 2).unwrap().record.is_some() && mesh.between(2, 2).is_none());
+        let [summary] = mesh.summaries[..] else { panic!("{:?}", mesh.summaries) };
+        assert_eq!((summary.pairs, summary.failed, summary.rail), (3, 3, None));
         let none = super::MeshResult::new(vec!["a".into()], Vec::new(), Vec::new(), TestKind::Latency);
         assert_eq!((none.median, none.failures()), (None, 0));
     }
@@ -219,6 +269,12 @@ mod tests {
     fn a_slow_rail_is_named_although_all_its_pairs_are_alike() {
         let mesh = rails(32, |_, _, rail| if rail == 1 { 47.0 } else { 94.0 });
         assert_eq!(mesh.slow_rails, [SlowRail { rail: 1, outliers: 128, pairs: 128 }]);
+        // If one speed is unknown, the results are compared as they are.
+        let mut unknown = mesh.pairs.clone();
+        let of_rail = unknown.iter_mut().find(|pair| pair.rail == Some(1)).unwrap();
+        of_rail.record.as_mut().unwrap().server.speed_mbps = None;
+        let again = MeshResult::new(mesh.nodes.clone(), mesh.rails.clone(), unknown, TestKind::Bandwidth);
+        assert_eq!((again.slow_rails, again.outliers.len()), (mesh.slow_rails.clone(), 128));
         assert!(mesh.slow_nodes.is_empty() && mesh.slow_ports.is_empty());
         let outlier = &mesh.outliers[0];
         assert_eq!((outlier.worse_percent, outlier.worse_percent_of_all_rails.unwrap().round()), (0.0, 50.0));
@@ -243,14 +299,31 @@ mod tests {
     }
 
     #[test]
-    fn an_outlier_that_nothing_explains_comes_first() {
-        let mesh = rails(32, |a, b, rail| match (a.min(b), a.max(b), rail) {
-            (_, 7, 2) | (7, _, 2) => 10.0,
-            (_, _, 0) if (a, b) == sample(32, 8, 1)[0][0] => 60.0,
+    fn a_node_is_slow_if_most_of_its_ports_are() {
+        let slow_on = |rails_of_7: usize| {
+            let mesh =
+                rails(32, |a, b, rail| if rail < rails_of_7 && (a == 7 || b == 7) { 40.0 } else { 94.0 });
+            (mesh.slow_nodes.len(), mesh.slow_ports.len())
+        };
+        assert_eq!([1, 2, 3].map(slow_on), [(0, 1), (0, 2), (1, 0)]);
+    }
+
+    #[test]
+    fn outliers_that_nothing_explains_come_first_and_the_worst_of_them_before_the_others() {
+        let pairs = sample(32, 8, 1);
+        let of_7 = |pair: &&(usize, usize)| pair.0 == 7 || pair.1 == 7;
+        let (one, other) =
+            (*pairs[0].iter().find(of_7).unwrap(), *pairs[1].iter().find(|pair| !of_7(pair)).unwrap());
+        let mesh = rails(32, |a, b, rail| match rail {
+            2 if a == 7 || b == 7 => 10.0,
+            // The slow port is of another rail, and so explains nothing here.
+            0 if (a, b) == one => 60.0,
+            0 if (a, b) == other => 50.0,
             _ => 94.0,
         });
-        assert_eq!((mesh.slow_ports.len(), mesh.outliers.len()), (1, 9));
-        assert_eq!((mesh.outliers[0].value, mesh.outliers[0].explained), (60.0, false));
+        assert_eq!((mesh.slow_ports.len(), mesh.outliers.len()), (1, 10));
+        let first: Vec<_> = mesh.outliers[..3].iter().map(|it| (it.value, it.explained)).collect();
+        assert_eq!(first, [(50.0, false), (60.0, false), (10.0, true)]);
     }
 
     #[test]
@@ -258,7 +331,7 @@ mod tests {
         let mut mesh = rails(32, |_, _, rail| if rail == 3 { 23.5 } else { 94.0 });
         for pair in mesh.pairs.iter_mut().filter(|pair| pair.rail == Some(3)) {
             let record = pair.record.as_mut().unwrap();
-            (record.client.speed_mbps, record.server.speed_mbps) = (Some(25_000), Some(25_000));
+            (record.client.speed_mbps, record.server.speed_mbps) = (Some(25_000), Some(400_000));
         }
         let again = MeshResult::new(mesh.nodes, mesh.rails, mesh.pairs, TestKind::Bandwidth);
         assert!(again.slow_rails.is_empty() && again.outliers.is_empty(), "{:?}", again.slow_rails);

@@ -230,6 +230,8 @@ mod tests {
         sync::Arc,
     };
 
+    use nix::sys::socket::{Backlog, listen};
+
     use super::*;
     use crate::{
         Interrupt, RdmaOperation, TestKind, TestSpec,
@@ -257,9 +259,10 @@ mod tests {
         usize::from(high) << 8 | usize::from(low)
     }
 
-    fn ports() -> Vec<NodePort> {
+    /// The ports of a node, whose devices have other names on every second node.
+    fn ports(node: usize) -> Vec<NodePort> {
         let port = |rail: usize| NodePort {
-            device: format!("mlx5_{rail}").parse().unwrap(),
+            device: format!("mlx5_{}", rail + node % 2 * RAILS).parse().unwrap(),
             port: 1u64.try_into().unwrap(),
             infiniband: false,
             link: None,
@@ -282,15 +285,17 @@ mod tests {
         while let Ok(request) = wire.receive(Duration::from_secs(60), &never) {
             match request {
                 AgentRequest::Ports => {
-                    wire.send(&AgentReply::Ports { node: "node".into(), ports: ports() }).unwrap();
+                    wire.send(&AgentReply::Ports { node: "node".into(), ports: ports(node) }).unwrap();
                 }
                 AgentRequest::Run(run) => {
-                    let has_slow = [node, number(run.against.ip())].contains(&SLOW);
+                    let peer = number(run.against.ip());
                     for (rail, ends) in run.rails.iter().enumerate() {
-                        assert_eq!(ends.wanted, ends.peer_wanted);
-                        let device = ends.wanted.device.as_ref().unwrap().as_str();
-                        let gbps = if has_slow && device == "mlx5_3" { 40.0 } else { 95.0 };
-                        wire.send(&AgentReply::Result { rail, record: Box::new(record(gbps)) }).unwrap();
+                        assert_eq!(ends.wanted, ports(node)[rail].selector());
+                        assert_eq!(ends.peer_wanted, ports(peer)[rail].selector());
+                        let is_slow = [node, peer].contains(&SLOW) && rail == 3;
+                        let mut record = record(if is_slow { 40.0 } else { 95.0 });
+                        record.server.counters.insert("hw_counters/packet_seq_err".into(), 1);
+                        wire.send(&AgentReply::Result { rail, record: Box::new(record) }).unwrap();
                     }
                     wire.send(&AgentReply::RunDone).unwrap();
                 }
@@ -306,6 +311,9 @@ mod tests {
         let raised = Command::new("prlimit").args(["--pid", &pid, "--nofile=4096:"]).status().unwrap();
         assert!(raised.success(), "4096 open files");
         let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+        // A round has 500 clients and std queues 128 connections. A client that is not queued tries again after
+        // 1 s and 3 s, and gives up after 5 s.
+        listen(&listener, Backlog::new(1024).unwrap()).unwrap();
         let port = listener.local_addr().unwrap().port();
         thread::spawn(move || {
             for stream in listener.incoming() {
@@ -349,5 +357,35 @@ mod tests {
         assert_eq!(result.slow_ports, [SlowPort { node: SLOW, rail: 3, outliers: 3, pairs: 3 }]);
         assert!(result.slow_nodes.is_empty() && result.slow_rails.is_empty());
         assert_eq!(result.outliers.len(), 3);
+        let counters = |pair: &NodePair| {
+            let record = pair.record.as_ref().unwrap();
+            (record.client.counters.len(), record.server.counters.len())
+        };
+        assert!(result.pairs.iter().all(|pair| counters(pair) == (0, 1)), "only those of problems are kept");
+    }
+
+    #[test]
+    fn the_remaining_rounds_take_as_long_as_those_before() {
+        let seconds = |done, rounds| remaining(Duration::from_secs(10), done, rounds).as_secs();
+        assert_eq!([seconds(2, 5), seconds(1, 2), seconds(5, 5), seconds(0, 3)], [15, 10, 0, 30]);
+    }
+
+    #[test]
+    fn a_refusal_is_no_silence() {
+        let peer = || "192.0.2.1".to_owned();
+        let refusal = crate::protocol::AgentRefusal {
+            reason: crate::protocol::RefusalReason::Busy,
+            message: "busy".into(),
+        };
+        let source = std::io::ErrorKind::ConnectionRefused.into();
+        let silent = [
+            Error::TimedOut { what: "receive".into(), seconds: 45 },
+            Error::Connect { peer: peer(), source },
+            Error::Closed { peer: peer() },
+        ];
+        assert!(silent.iter().all(is_silent));
+        let others =
+            [Error::Refused { peer: peer(), refusal }, Error::Interrupted, Error::Altered { peer: peer() }];
+        assert!(!others.iter().any(is_silent));
     }
 }

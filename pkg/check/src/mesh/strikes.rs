@@ -66,6 +66,9 @@ mod tests {
         strikes.count(&pair(2, 1, 0), false);
         strikes.count(&pair(0, 3, 0), true);
         strikes.count(&pair(3, 2, 0), false);
+        for is_silent in [true, false, true] {
+            strikes.count(&pair(4, 5, 0), is_silent);
+        }
         assert!(strikes.has_given_up(0, Some(0)) && !strikes.has_given_up(0, Some(1)));
         let failed = strikes.failed();
         assert_eq!((failed.len(), failed[0].node, failed[0].rail), (1, 0, Some(0)));

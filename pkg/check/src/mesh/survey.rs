@@ -85,3 +85,64 @@ impl Survey {
         rounds.into_iter().map(pairs).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        TestKind,
+        mesh::{Announcement, plan::tests::plan},
+    };
+
+    fn port(device: &str) -> NodePort {
+        let json = serde_json::json!({"device": device, "port": 1, "networks": [format!("net of {device}")]});
+        serde_json::from_value(json).unwrap()
+    }
+
+    /// Five nodes, the first of which did not respond. The last one has only one of two rails.
+    fn survey_of(plan: &MeshPlan) -> Survey {
+        let both = || Ok(vec![port("mlx5_0"), port("mlx5_1")]);
+        let nodes = vec![Err("refused".into()), both(), both(), both(), Ok(vec![port("mlx5_1")])];
+        Survey::new(nodes, plan)
+    }
+
+    #[test]
+    fn only_nodes_that_responded_are_paired_and_each_has_its_own_index() {
+        let plan = plan(5);
+        let survey = survey_of(&plan);
+        let mut pairs: Vec<_> =
+            survey.schedule(&plan).into_iter().flatten().map(|(a, b)| (a.min(b), a.max(b))).collect();
+        pairs.sort_unstable();
+        assert_eq!(pairs, [(1, 2), (1, 3), (1, 4), (2, 3), (2, 4), (3, 4)]);
+        let failed = survey.failed();
+        assert_eq!((failed.len(), failed[0].node, &*failed[0].error), (1, 0, "refused"));
+    }
+
+    #[test]
+    fn tests_on_common_rails_and_the_shorter_of_both_limits_are_announced() {
+        let mut plan = plan(5);
+        let announced = |plan: &MeshPlan| Announcement::new(plan, &survey_of(plan));
+        let one_port = announced(&plan);
+        assert_eq!((one_port.nodes, one_port.rounds, one_port.tests, one_port.all_pairs), (4, 3, 6, true));
+        assert_eq!(one_port.rails, None);
+        plan.rails = Some(Vec::new());
+        let rails = announced(&plan);
+        assert_eq!((rails.rails, rails.tests), (Some(2), 9), "three pairs have one rail in common");
+        // A test takes 10 s, and may take 20 s more.
+        let seconds = |plan: &MeshPlan| {
+            let Announcement { expected, longest, .. } = announced(plan);
+            (expected.as_secs(), longest.as_secs())
+        };
+        assert_eq!(seconds(&plan), (36, 90));
+        plan.time_limit = Some(Duration::from_secs(50));
+        assert_eq!(seconds(&plan), (36, 50));
+        plan.time_limit = Some(Duration::from_secs(900));
+        assert_eq!(seconds(&plan), (36, 90), "a limit does not make a test longer");
+        plan.test.kind = TestKind::Latency;
+        assert_eq!(seconds(&plan), (39, 93), "a short test precedes it");
+        plan.test_slack = Duration::from_secs(1);
+        assert_eq!(seconds(&plan), (36, 36), "no more is expected than is allowed");
+        plan.rounds = Some(2);
+        assert_eq!((announced(&plan).rounds, announced(&plan).all_pairs), (2, false));
+    }
+}

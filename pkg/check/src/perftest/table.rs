@@ -166,6 +166,14 @@ mod tests {
     }
 
     #[test]
+    fn the_last_line_is_the_result() {
+        let head = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n";
+        let two = format!("{head} 65536 1000 0.00 90.00 0.171661\n 65536 2000 0.00 96.50 0.184059\n");
+        assert_about(gbps(&two), 96.50);
+        assert_eq!(parse(TestKind::Bandwidth, &two).unwrap().iterations, Some(2000));
+    }
+
+    #[test]
     fn a_line_that_does_not_match_the_header_is_refused() {
         let short = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n 65536 1000 97.1\n";
         assert_eq!(

@@ -143,6 +143,11 @@ mod tests {
         assert_eq!(chosen(&reversed, 7, 8), first, "the order of the list does not matter");
         assert_eq!(chosen(&cluster(3), 1, 8).len(), 2);
         assert!(chosen(&cluster(1), 1, 8).is_empty());
+        let own = BTreeSet::from([[10, 0, 0, 1], [10, 0, 0, 3]].map(IpAddr::from));
+        let others = peers(&cluster(4), &own, "node-1", 8);
+        let mut others: Vec<_> = others.iter().map(|(host, _)| host.as_str()).collect();
+        others.sort_unstable();
+        assert_eq!(others, ["node-2", "node-4"], "by none of its addresses");
     }
 
     #[test]

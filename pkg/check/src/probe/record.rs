@@ -99,5 +99,9 @@ mod tests {
         record.add([2e-6, 3e-6, 0.068, 0.066]);
         assert_eq!((record.probes, record.lost, record.round_trips.count()), (1, 1, 4));
         assert!(BOUNDS.is_sorted());
+        record.add([0.1, 0.2]);
+        assert_eq!((record.probes, record.lost, record.failures), (2, 3, 0));
+        record.add([ACK_TIMEOUT_SECONDS]);
+        assert_eq!(record.lost, 4, "the timeout itself has passed");
     }
 }

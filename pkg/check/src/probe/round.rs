@@ -187,4 +187,27 @@ mod tests {
         assert_eq!(summary(vec![3.0, 1.0, 2.0]), Ok((2.0, 3.0)));
         assert!(summary(Vec::new()).is_err());
     }
+
+    #[test]
+    fn a_node_that_runs_other_tests_is_busy_and_no_failure() {
+        use crate::protocol::AgentRefusal;
+        let peer = || "192.0.2.1".to_owned();
+        let refusal = |reason| AgentRefusal { reason, message: "no".into() };
+        for busy in [
+            Error::PortInUse { device: "mlx5_0".into(), port: 1 },
+            Error::Evicted { peer: peer() },
+            Error::Refused { peer: peer(), refusal: refusal(RefusalReason::Busy) },
+            Error::NotAdmitted { peer: peer(), refusal: refusal(RefusalReason::Busy) },
+        ] {
+            assert_eq!([no_agent(&busy), not_started(&busy)], [FailureReason::Busy; 2], "{busy}");
+        }
+        for other in [
+            Error::Closed { peer: peer() },
+            Error::Refused { peer: peer(), refusal: refusal(RefusalReason::Token) },
+            Error::NotAdmitted { peer: peer(), refusal: refusal(RefusalReason::Address) },
+        ] {
+            let reasons = [no_agent(&other), not_started(&other)];
+            assert_eq!(reasons, [FailureReason::Agent, FailureReason::NotStarted], "{other}");
+        }
+    }
 }

@@ -127,6 +127,22 @@ impl MessageStream {
         message.map(|message| self.value(&message)).transpose()
     }
 
+    /// Waits for data from the other end without receiving it. Returns whether there is any within `wait`.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Io`].
+    pub(crate) fn wait_for_data(&self, wait: Duration) -> Result<bool, Error> {
+        if !self.buffer.is_empty() {
+            return Ok(true);
+        }
+        self.stream.set_read_timeout(Some(wait)).map_err(failed("set the receive timeout"))?;
+        match self.stream.peek(&mut [0]) {
+            Ok(0) => Err(self.closed()),
+            Ok(_) => Ok(true),
+            Err(error) => self.read_error(error).map(|()| false),
+        }
+    }
+
     /// Shuts down the sending direction, so that data already sent can arrive.
     pub fn close(self) {
         let _ = self.stream.shutdown(Shutdown::Write);
@@ -176,18 +192,16 @@ impl MessageStream {
                 self.buffer.push(&piece[..read]);
                 next(self)
             }
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
-                ) =>
-            {
-                Ok(None)
-            }
-            Err(e) if matches!(e.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
-                Err(self.closed())
-            }
-            Err(source) => Err(failed(format!("receive from {}", self.peer))(source)),
+            Err(error) => self.read_error(error).map(|()| None),
+        }
+    }
+
+    /// Returns an error of a read as one of this stream; none if only the wait has ended.
+    fn read_error(&self, error: io::Error) -> Result<(), Error> {
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted => Ok(()),
+            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Err(self.closed()),
+            _ => Err(failed(format!("receive from {}", self.peer))(error)),
         }
     }
 
@@ -273,6 +287,20 @@ mod tests {
         assert_eq!(receive(&mut wire).unwrap(), 7);
         drop(other);
         assert!(matches!(receive(&mut wire), Err(Error::Closed { .. })));
+    }
+
+    #[test]
+    fn data_is_waited_for_without_receiving_it() {
+        let (mut wire, mut other) = pair();
+        let brief = Duration::from_millis(1);
+        assert!(!wire.wait_for_data(brief).unwrap());
+        other.write_all(b"\0\x015\0\x016").unwrap();
+        assert!(wire.wait_for_data(Duration::from_secs(10)).unwrap());
+        assert_eq!(receive(&mut wire).unwrap(), 5);
+        drop(other);
+        assert!(wire.wait_for_data(brief).unwrap(), "6 has been read from the socket");
+        assert_eq!(receive(&mut wire).unwrap(), 6);
+        assert!(matches!(wire.wait_for_data(brief), Err(Error::Closed { .. })));
     }
 
     #[test]

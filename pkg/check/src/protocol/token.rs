@@ -118,6 +118,13 @@ mod tests {
         assert!(read("0123456789abcdef", 0o640).unwrap_err().contains("mode 640"));
         assert!(read("0123456789abcdef", 0o604).unwrap_err().contains("chmod 600"));
         assert!(read("short", 0o600).unwrap_err().contains("5 bytes"));
+        let owned_by = |user| {
+            std::os::unix::fs::chown(&path, Some(user), None).unwrap();
+            read("0123456789abcdef", 0o600)
+        };
+        assert!(owned_by(1234).unwrap_err().contains("owned by user 1234"));
+        assert!(owned_by(0).is_ok());
+        assert!(read("0123456789abcde\n", 0o600).unwrap_err().contains("15 bytes"));
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
         assert!(CheckToken::read(&path).is_err(), "a link");

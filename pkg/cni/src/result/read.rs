@@ -164,8 +164,8 @@ mod tests {
                 mac: Some("c2:11:22:33:44:55".into()),
                 mtu: Some(4200),
                 sandbox: Some("/run/netns/pod".into()),
+                socket_path: Some("/run/vhost".into()),
                 pci_id: Some("0000:af:00.1".into()),
-                ..ResultInterface::default()
             }],
             ips: vec![
                 IpConfig {
@@ -177,11 +177,18 @@ mod tests {
             ],
             routes: vec![ResultRoute {
                 mtu: Some(1400),
+                advmss: Some(1360),
+                priority: Some(50),
                 table: Some(0),
                 scope: Some(0),
                 ..ResultRoute::new("10.0.0.0/8".parse().unwrap(), Some("172.81.0.1".parse().unwrap()))
             }],
-            dns: Dns { search: vec!["ai.example".into()], ..Dns::default() },
+            dns: Dns {
+                nameservers: vec!["10.0.0.2".into()],
+                domain: Some("example".into()),
+                search: vec!["ai.example".into()],
+                options: vec!["ndots:2".into()],
+            },
         }
     }
 
@@ -203,6 +210,43 @@ mod tests {
         assert_eq!(v020["ip4"]["routes"], json!([{"dst": "10.0.0.0/8", "gw": "172.81.0.1"}]));
         assert_eq!(v020["ip6"]["ip"], "fd00::5/64");
         assert_eq!(v020.get("interfaces"), None);
+        assert_eq!(v020["ip6"].get("routes"), None);
+    }
+
+    #[test]
+    fn a_result_before_0_3_0_has_the_addresses_and_routes_of_both_families() {
+        let mut both = full();
+        let v6 = ResultRoute::new("fd01::/64".parse().unwrap(), Some("fd00::1".parse().unwrap()));
+        both.routes.push(v6.clone());
+        // It has the first address of a family.
+        let second = IpConfig { address: "172.81.0.200/16".parse().unwrap(), gateway: None, interface: None };
+        both.ips.push(second);
+        let read = prev_result(&both.to_value(Version::V0_2_0).unwrap(), Version::V0_1_0).unwrap();
+        let addresses: Vec<_> = read.ips.iter().map(|ip| ip.address.to_string()).collect();
+        assert_eq!(addresses, ["172.81.0.100/16", "fd00::5/64"]);
+        assert_eq!(read.ips[0].gateway, full().ips[0].gateway);
+        assert_eq!((read.routes.len(), &read.routes[1], read.dns), (2, &v6, full().dns));
+    }
+
+    #[test]
+    fn what_plugins_write_for_no_value_is_none() {
+        let value = json!({
+            "interfaces": [{"name": "net1", "mac": "", "mtu": 0}],
+            "ips": [{"address": "10.0.0.5/24", "gateway": "", "interface": -1}],
+            "routes": [{"dst": "10.0.0.0/8", "gw": "", "mtu": 0, "advmss": 0, "priority": 0, "table": 0, "scope": 0}],
+        });
+        let read = prev_result(&value, Version::V1_1_0).unwrap();
+        let interface = ResultInterface { name: "net1".into(), ..ResultInterface::default() };
+        assert_eq!(read.interfaces, [interface]);
+        assert_eq!((read.ips[0].gateway, read.ips[0].interface), (None, None));
+        // The kernel has a table and a scope of this number.
+        let route = ResultRoute::new("10.0.0.0/8".parse().unwrap(), None);
+        assert_eq!(read.routes, [ResultRoute { table: Some(0), scope: Some(0), ..route }]);
+        for (key, number) in [("mtu", -1_i64), ("priority", 1 << 32), ("scope", 256)] {
+            let value = json!({"routes": [{"dst": "10.0.0.0/8", key: number}]});
+            let error = prev_result(&value, Version::V1_1_0).unwrap_err();
+            assert!(error.msg.contains(&format!("routes[0].{key}: expected a number in range")), "{error}");
+        }
     }
 
     #[test]
@@ -221,6 +265,15 @@ mod tests {
 
     #[test]
     fn a_prev_result_of_another_family_is_refused() {
+        for (written, conf) in [
+            ("0.3.0", Version::V0_4_0),
+            ("0.4.0", Version::V0_3_1),
+            ("1.0.0", Version::V1_1_0),
+            ("", Version::V0_3_0),
+        ] {
+            let value = json!({"cniVersion": written, "ips": [{"address": "10.0.0.5/24"}]});
+            assert_eq!(prev_result(&value, conf).unwrap().ips.len(), 1, "{written} {conf}");
+        }
         let error = prev_result(&json!({"cniVersion": "0.4.0"}), Version::V1_0_0).unwrap_err();
         assert_eq!(
             error.msg,
@@ -242,6 +295,14 @@ mod tests {
     fn case_024_a_delegates_result_without_a_version_has_the_version_of_the_configuration() {
         let result = AddResult::from_delegate(br#"{"ip4": {"ip": "10.0.0.5/24"}}"#, Version::V0_2_0).unwrap();
         assert_eq!(result.ips[0].address.to_string(), "10.0.0.5/24");
+        let own = br#"{"cniVersion": "0.2.0", "ip6": {"ip": "fd00::5/64"}}"#;
+        assert_eq!(
+            AddResult::from_delegate(own, Version::V1_0_0).unwrap().ips.len(),
+            1,
+            "it has its own version"
+        );
+        let unknown = AddResult::from_delegate(br#"{"cniVersion": "9.9.9"}"#, Version::V1_0_0).unwrap_err();
+        assert_eq!(unknown.code, ErrorCode::INCOMPATIBLE_VERSION);
         assert_eq!(AddResult::from_delegate(b"null", Version::V1_0_0).unwrap(), AddResult::default());
         assert_eq!(AddResult::from_delegate(b"", Version::V1_0_0).unwrap_err().code, ErrorCode::DECODE);
     }

@@ -27,6 +27,13 @@ pub enum InvalidConfig {
     },
 }
 
+impl InvalidConfig {
+    /// Returns the error of a file that is a value of a ConfigMap.
+    pub(super) fn of_data(self, key: &str) -> Self {
+        Self::Data { key: key.to_owned(), error: Box::new(self) }
+    }
+}
+
 /// Something in a configuration that is invalid or has no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {

@@ -1,12 +1,15 @@
 //! The configuration of resources.
 //!
 //! A file has the form of sriov-network-device-plugin (`resourceList`), of k8s-rdma-shared-dev-plugin (`configList`), or
-//! both, in JSON or YAML, is a ConfigMap with such files, or is a node file with the key `devicePlugin`. What is invalid is reported
+//! both, in JSON or YAML, is a ConfigMap with such a file, perhaps for each node, or is a node file with the key `devicePlugin`. What is invalid is reported
 //! with its line, and the other resources are used.
 
+mod config_map;
 mod exclusive;
 mod fabric;
 mod finding;
+#[cfg(test)]
+mod forms;
 mod resource_spec;
 mod shared;
 mod table;
@@ -31,6 +34,16 @@ const SECTION: &str = "devicePlugin";
 /// The keys by which a node file is known. The others are for `silkrail apply`.
 const NODE_FILE_KEYS: [&str; 3] = [SECTION, "rdmaMode", "pfs"];
 
+/// What a file does not say.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ReadOptions<'a> {
+    /// The name of the node: of a ConfigMap, the key with it is read.
+    pub node: &'a str,
+    /// The domain of resources without `resourcePrefix` in `resourceList`, which sriov-network-device-plugin has as its option
+    /// `--resource-prefix`.
+    pub resource_prefix: Option<&'a str>,
+}
+
 /// A configuration.
 #[derive(Debug, Default)]
 pub struct Config {
@@ -43,11 +56,19 @@ pub struct Config {
 }
 
 impl Config {
-    /// Parses the text of a file.
+    /// Parses the text of a file that is the same for all nodes: a ConfigMap must have one configuration only.
     ///
     /// # Errors
     /// [`InvalidConfig`] if it is not YAML, or not a mapping.
     pub fn parse(text: &str) -> Result<Self, InvalidConfig> {
+        Self::with(text, ReadOptions::default())
+    }
+
+    /// Parses the text of a file for a node.
+    ///
+    /// # Errors
+    /// [`InvalidConfig`] if it is not YAML, or not a mapping.
+    pub fn with(text: &str, options: ReadOptions<'_>) -> Result<Self, InvalidConfig> {
         let mut documents = yaml::documents(text)?;
         let document = match (documents.pop(), documents.len()) {
             (Some(Value::Object(document)), 0) => document,
@@ -56,16 +77,20 @@ impl Config {
         };
         let findings = Findings::new(yaml::lines(text)?);
         if document.get("kind").and_then(Value::as_str) == Some("ConfigMap") {
-            return Self::parse_config_map(&document, findings);
+            return Self::of_config_map(&document, findings, options);
         }
         if NODE_FILE_KEYS.iter().any(|key| document.contains_key(*key)) {
-            return Ok(Self::parse_node_file(&document, findings));
+            return Ok(Self::parse_node_file(&document, findings, options));
         }
-        Ok(Self::read(Table::new("", &document), findings))
+        Ok(Self::read(Table::new("", &document), findings, options))
     }
 
     /// Parses the section of a node file; without it, there are no resources.
-    fn parse_node_file(document: &Map<String, Value>, mut findings: Findings) -> Self {
+    fn parse_node_file(
+        document: &Map<String, Value>,
+        mut findings: Findings,
+        options: ReadOptions<'_>,
+    ) -> Self {
         let mut table = Table::new("", document);
         for key in ["resourceList", "configList"] {
             if table.has(key) {
@@ -73,7 +98,7 @@ impl Config {
             }
         }
         match table.object(SECTION, &mut findings) {
-            Some(section) => Self::read(Table::new(SECTION, section), findings),
+            Some(section) => Self::read(Table::new(SECTION, section), findings, options),
             None => Self { findings: findings.into_list(), ..Self::default() },
         }
     }
@@ -83,26 +108,25 @@ impl Config {
         self.resources.is_empty() && self.findings.is_empty()
     }
 
-    /// Parses the files in a ConfigMap.
-    fn parse_config_map(document: &Map<String, Value>, findings: Findings) -> Result<Self, InvalidConfig> {
-        let mut config = Self { findings: findings.into_list(), ..Self::default() };
-        let data = document.get("data").and_then(Value::as_object).ok_or(InvalidConfig::Shape)?;
-        for (key, text) in data {
-            let invalid = |error| InvalidConfig::Data { key: key.clone(), error: Box::new(error) };
-            let part = Self::parse(text.as_str().ok_or(InvalidConfig::Shape)?).map_err(invalid)?;
-            config
-                .findings
-                .extend(part.findings.into_iter().map(|finding| finding.below(&format!("data[{key:?}]"))));
-            config.resources.extend(part.resources);
-            config.fabric.add(part.fabric);
-        }
-        Ok(config)
+    fn of_config_map(
+        document: &Map<String, Value>,
+        mut findings: Findings,
+        options: ReadOptions<'_>,
+    ) -> Result<Self, InvalidConfig> {
+        let chosen = config_map::choose(document, &mut findings, options.node)?;
+        let findings = findings.into_list();
+        let Some((key, text)) = chosen else { return Ok(Self { findings, ..Self::default() }) };
+        let resource_prefix = options.resource_prefix.or_else(|| config_map::resource_prefix(document));
+        let options = ReadOptions { resource_prefix, ..options };
+        let config = Self::with(text, options).map_err(|error| error.of_data(key))?;
+        let inside = config.findings.into_iter().map(|finding| finding.below(&format!("data[{key:?}]")));
+        Ok(Self { findings: findings.into_iter().chain(inside).collect(), ..config })
     }
 
-    fn read(mut table: Table<'_>, mut findings: Findings) -> Self {
+    fn read(mut table: Table<'_>, mut findings: Findings, options: ReadOptions<'_>) -> Self {
         let mut resources = Vec::new();
         for resource in table.tables("resourceList", &mut findings) {
-            resources.extend(exclusive::read(resource, &mut findings));
+            resources.extend(exclusive::read(resource, options.resource_prefix, &mut findings));
         }
         for resource in table.tables("configList", &mut findings) {
             resources.extend(shared::read(resource, &mut findings));

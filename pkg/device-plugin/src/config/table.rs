@@ -21,6 +21,8 @@ pub(super) struct Table<'a> {
     path: String,
     object: &'a Map<String, Value>,
     read: BTreeSet<&'static str>,
+    /// Keys that are not found although they have a value.
+    hidden: BTreeSet<&'static str>,
     is_invalid: bool,
 }
 
@@ -53,7 +55,13 @@ impl Findings {
 
 impl<'a> Table<'a> {
     pub(super) fn new(path: &str, object: &'a Map<String, Value>) -> Self {
-        Self { path: path.to_owned(), object, read: BTreeSet::new(), is_invalid: false }
+        Self {
+            path: path.to_owned(),
+            object,
+            read: BTreeSet::new(),
+            hidden: BTreeSet::new(),
+            is_invalid: false,
+        }
     }
 
     /// Returns the path of the mapping.
@@ -74,6 +82,14 @@ impl<'a> Table<'a> {
     /// Accepts a key that has no effect.
     pub(super) fn ignore(&mut self, key: &'static str) {
         self.read.insert(key);
+    }
+
+    /// Reports a key that has no effect, with the reason.
+    pub(super) fn without_effect(&mut self, key: &'static str, why: &str, findings: &mut Findings) {
+        if let Some((name, _)) = self.find(key) {
+            findings.ignored(&join(&self.path, name), why.to_owned());
+            self.hidden.insert(key);
+        }
     }
 
     /// Refuses the resource if a key has a value other than `false` or an empty one.
@@ -106,7 +122,7 @@ impl<'a> Table<'a> {
         value.as_bool().or_else(|| self.expected(&path, "true or false", value, findings)).unwrap_or(false)
     }
 
-    /// Returns a list of texts or numbers, parsed.
+    /// Returns a list of texts or numbers, parsed. A malformed text is left out, unless all are.
     pub(super) fn list<T: FromStr<Err: Display>>(
         &mut self,
         key: &'static str,
@@ -116,7 +132,7 @@ impl<'a> Table<'a> {
         let Some(items) = value.as_array() else {
             return self.expected(&path, "a list", value, findings).unwrap_or_default();
         };
-        let mut list = Vec::new();
+        let (mut list, mut malformed) = (Vec::new(), Vec::new());
         for (number, item) in items.iter().enumerate() {
             let path = format!("{path}[{number}]");
             let text = match item {
@@ -129,8 +145,12 @@ impl<'a> Table<'a> {
             };
             match text.parse() {
                 Ok(item) => list.push(item),
-                Err(error) => self.invalid(&path, T::Err::to_string(&error), findings),
+                Err(error) => malformed.push((path, T::Err::to_string(&error))),
             }
+        }
+        // As in Go, the other items of the list are used. Without one, the list would match everything.
+        for (path, what) in malformed {
+            if list.is_empty() { self.invalid(&path, what, findings) } else { findings.ignored(&path, what) }
         }
         list
     }
@@ -167,10 +187,11 @@ impl<'a> Table<'a> {
         tables
     }
 
-    /// Reports keys that were not read. Returns whether all values are valid.
+    /// Reports keys that were not read and have a value. Returns whether all values are valid.
     pub(super) fn end(self, findings: &mut Findings) -> bool {
-        for key in self.object.keys() {
-            if !self.read.iter().any(|read| read.eq_ignore_ascii_case(key)) {
+        for (key, value) in self.object {
+            // sriov-network-operator writes SelectorObjs without a value.
+            if !value.is_null() && !self.read.iter().any(|read| read.eq_ignore_ascii_case(key)) {
                 let known: Vec<_> = self.read.iter().copied().collect();
                 let what = format!("unknown key, expected one of {}", known.join(", "));
                 findings.ignored(&join(&self.path, key), what);
@@ -203,6 +224,9 @@ impl<'a> Table<'a> {
     }
 
     fn find(&self, key: &str) -> Option<(&'a str, &'a Value)> {
+        if self.hidden.contains(key) {
+            return None;
+        }
         let exact = self.object.get_key_value(key);
         let found =
             exact.or_else(|| self.object.iter().rev().find(|(name, _)| name.eq_ignore_ascii_case(key)));

@@ -3,6 +3,8 @@
 use super::*;
 use crate::Selector;
 
+const NODE_A: ReadOptions<'_> = ReadOptions { node: "node-a", resource_prefix: None };
+
 fn findings(text: &str) -> Vec<String> {
     Config::parse(text).unwrap().findings.iter().map(ToString::to_string).collect()
 }
@@ -30,9 +32,9 @@ fn files_of_both_device_plugins_are_read() {
     };
     assert_eq!(first.selectors, [expected]);
     assert_eq!((first.mode, first.has_topology), (ResourceMode::Exclusive(ExclusiveType::Network), true));
-    assert_eq!(second.selectors[0].pkeys, ["0xffff".parse().unwrap()]);
+    assert_eq!(second.selectors[0].pkeys, ["0x7fff".parse().unwrap()]);
     assert_eq!((third.mode, third.has_topology), (ResourceMode::Exclusive(ExclusiveType::Auxiliary), false));
-    assert!(third.needs_vhost_net && third.additional_info["*"]["rail"] == "1");
+    assert!(third.selectors[0].needs_vhost_net && third.additional_info["*"]["rail"] == "1");
 }
 
 #[test]
@@ -71,8 +73,49 @@ data:
     assert!(error.starts_with("data[\"a\"]: line "), "{error}");
 }
 
+/// A ConfigMap with the keys, whose values are a resource with the name of the key, or another text.
+fn config_map(name: &str, keys: &[&str], others: &str) -> String {
+    let value =
+        |key: &&str| format!("  {key}: '{{resourceList: [{{resourceName: {key}, selectors: {{}}}}]}}'\n");
+    let values: String = keys.iter().map(value).collect();
+    format!("kind: ConfigMap\nmetadata: {{name: {name}}}\ndata:\n{values}{others}")
+}
+
+/// The operator writes a key for each node (syncDevicePluginConfigMap in controllers/sriovnetworknodepolicy_controller.go of
+/// sriov-network-operator), and sriov-network-device-plugin reads that of its node.
+#[test]
+fn the_key_of_a_config_map_is_that_of_the_node_or_the_only_one() {
+    let (text, mapping) = ("  NOTES: ask the network team\n", "  OWNER: 'team: network'\n");
+    let (mine, operator) = ("resources", "device-plugin-config");
+    let of_no_node = "line 3: data: it has configurations for other nodes and none for node-a: add the key node-a, or keep one";
+    let not_used = |key: &str| format!("line 4: data.{key}: it is no configuration");
+    for (map, resource, finding) in [
+        (config_map(operator, &["node-a", "node-b"], ""), Some("node-a"), None),
+        (config_map(mine, &["node-b", "node-a"], text), Some("node-a"), None),
+        (config_map(operator, &["node-b", "node-c"], ""), None, Some(of_no_node.to_owned())),
+        (config_map(operator, &["node-b"], ""), None, Some(of_no_node.to_owned())),
+        (config_map(mine, &["node-b", "node-c"], ""), None, Some(of_no_node.to_owned())),
+        (config_map(mine, &["config.json"], ""), Some("config.json"), None),
+        (
+            config_map(mine, &["x"], text).replace("data:\n", "data:\n\n"),
+            Some("x"),
+            Some("line 6: data.NOTES: ".into()),
+        ),
+        (config_map(mine, &[], &format!("{mapping}  x: 'configList: []'\n")), None, Some(not_used("OWNER"))),
+    ] {
+        let config = Config::with(&map, NODE_A).unwrap();
+        let names: Vec<_> = config.resources.iter().map(|resource| resource.name.name()).collect();
+        assert_eq!(names, Vec::from_iter(resource), "{map}");
+        let found: Vec<_> = config.findings.iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), usize::from(finding.is_some()), "{map}{found:?}");
+        assert!(finding.is_none_or(|finding| found[0].starts_with(&finding)), "{map}{found:?}");
+    }
+    let error = Config::with(&config_map(mine, &[], text), NODE_A).unwrap_err().to_string();
+    assert!(error.starts_with("data[\"NOTES\"]: expected a mapping"), "{error}");
+}
+
 /// Every kind of invalid value, with what is reported.
-const INVALID: [(&str, &str); 12] = [
+const INVALID: [(&str, &str); 14] = [
     (
         "resourceName: a/b",
         "line 2: resourceList[0].resourceName: resourceName: \"a.io/a/b\" is not a resource",
@@ -102,6 +145,11 @@ const INVALID: [(&str, &str); 12] = [
         "line 3: resourceList[0].selectors.vdpaType: vDPA devices are not supported",
     ),
     ("deviceType: accelerator", "line 4: resourceList[0].deviceType: \"accelerator\" is not supported"),
+    ("health: 7", "line 4: resourceList[0].health: expected a mapping, found 7"),
+    (
+        "health: {port: up}",
+        "line 4: resourceList[0].health.port: \"up\" is not supported: expected \"ignore\"",
+    ),
     ("additionalInfo: 7", "line 4: resourceList[0].additionalInfo: expected a mapping, found 7"),
 ];
 
@@ -114,7 +162,11 @@ fn an_invalid_resource_is_reported_with_its_line_and_the_others_are_used() {
             "resourceList:\n  - {}\n    {}\n    {}\n    resourcePrefix: a.io\n  - {{resourceName: b, selectors: {{pfNames: [p0]}}}}\n",
             line("resourceName", "resourceName: a"),
             line("selectors", "selectors: {pfNames: [p0]}"),
-            if ["deviceType", "additionalInfo"].contains(&key) { change } else { "excludeTopology: false" },
+            if ["deviceType", "additionalInfo", "health"].contains(&key) {
+                change
+            } else {
+                "excludeTopology: false"
+            },
         );
         let config = Config::parse(&text).unwrap();
         let finding = config.findings.first().map(ToString::to_string).unwrap_or_default();
@@ -122,6 +174,23 @@ fn an_invalid_resource_is_reported_with_its_line_and_the_others_are_used() {
         assert!(finding.ends_with("(the resource is not used)"), "{finding}");
         let names: Vec<_> = config.resources.iter().map(|resource| resource.name.to_string()).collect();
         assert_eq!(names, ["intel.com/b"], "{change}");
+    }
+}
+
+#[test]
+fn each_selector_of_a_resource_must_be_valid() {
+    let other = "{drivers: [mlx5_core]}";
+    for selector in ["{isRdma: 1}", "{vendors: 7}"]
+        .iter()
+        .flat_map(|it| [format!("[{it}, {other}]"), format!("[{other}, {it}]")])
+    {
+        let selectors = selector.as_str();
+        let exclusive = format!("resourceList: [{{resourceName: a, selectors: {selectors}}}]");
+        let shared = format!("configList: [{{resourceName: a, rdmaHcaMax: 1, selectors: {selectors}}}]");
+        assert_eq!(Config::parse(&exclusive).unwrap().resources, [], "{exclusive}");
+        // All devices that are shared have RDMA.
+        let expected = usize::from(selectors.contains("isRdma"));
+        assert_eq!(Config::parse(&shared).unwrap().resources.len(), expected, "{shared}");
     }
 }
 
@@ -144,6 +213,8 @@ fn unknown_keys_are_reported_and_ignored() {
 fn keys_that_are_required_or_exclude_each_other() {
     let of = |keys: &str| findings(&format!("configList:\n- {{resourceName: a, {keys}}}\n")).join("; ");
     assert!(of("rdmaHcaMax: 1").contains("selectors is missing"));
+    assert_eq!(of("rdmaHcaMax: 100000, devices: [p0]"), "");
+    assert!(of("rdmaHcaMax: 100001, devices: [p0]").contains("rdmaHcaMax is more than 100000"));
     assert!(of("selectors: {ifNames: [p0]}").contains("rdmaHcaMax is missing"));
     assert!(of("rdmaHcaMax: -1, devices: [p0]").contains("rdmaHcaMax: expected a number from 0, found -1"));
     assert!(
@@ -157,13 +228,28 @@ fn keys_that_are_required_or_exclude_each_other() {
     );
 }
 
+/// As Go reads them.
+#[test]
+fn null_is_no_value_and_the_key_in_its_own_letters_comes_first() {
+    let text = "resourceList: [{resourceName: a, resourcename: b, resourcePrefix: null, deviceType: '', \
+                selectors: [{isRdma: null, ddpProfiles: null, vdpaType: ''}, {needVhostNet: true}]}]";
+    let config = Config::parse(text).unwrap();
+    assert_eq!(config.findings, []);
+    let resource = &config.resources[0];
+    assert_eq!((resource.name.to_string().as_str(), resource.selectors.len()), ("intel.com/a", 2));
+    let needs = |selector: &Selector| selector.needs_vhost_net;
+    assert_eq!(resource.selectors.iter().map(needs).collect::<Vec<_>>(), [false, true]);
+    let later = Config::parse("resourceList: [{ResourceName: a, resourcename: b, selectors: {}}]").unwrap();
+    assert_eq!(later.resources[0].name.name(), "b", "the last of others");
+}
+
 #[test]
 fn a_second_resource_of_a_name_is_refused() {
     let text = "
 resourceList:
 - {resourceName: a, resourcePrefix: rdma, selectors: {}}
 configList:
-- {resourceName: a, rdmaHcaMax: 1, selectors: {}}
+- {resourceName: a, rdmaHcaMax: 1, devices: [p0]}
 ";
     let config = Config::parse(text).unwrap();
     assert_eq!(config.resources.len(), 1);

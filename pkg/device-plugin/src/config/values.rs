@@ -23,6 +23,19 @@ pub(super) fn name(table: &mut Table<'_>, prefix: &str, findings: &mut Findings)
     }
 }
 
+/// Reads `health`: whether devices are healthy although their port is down; `None` if it is invalid, which is reported.
+pub(super) fn ignores_port(table: &mut Table<'_>, findings: &mut Findings) -> Option<bool> {
+    let path = format!("{}.health", table.path());
+    let Some(object) = table.object("health", findings) else { return Some(false) };
+    let mut health = Table::new(&path, object);
+    let port = health.text("port", findings);
+    if let Some(other) = port.filter(|port| *port != "ignore") {
+        let what = format!("{other:?} is not supported: expected \"ignore\"");
+        health.invalid(&format!("{path}.port"), what, findings);
+    }
+    health.end(findings).then_some(port.is_some())
+}
+
 /// PCI IDs are compared in lower case without prefix, as sysfs and `lspci -n` show them.
 pub(super) fn hexadecimal(ids: Vec<PciIdText>) -> Vec<String> {
     ids.into_iter().map(|id| id.0).collect()

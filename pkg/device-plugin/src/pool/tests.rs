@@ -6,7 +6,7 @@ use std::fs;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use kubelet_api::deviceplugin::DeviceSpec;
-use kubelet_plugin::{KubeletCheckpoint, KubeletDirectory};
+use kubelet_checkpoint::{KubeletCheckpoint, KubeletDirectory};
 use podmap::PodMap;
 use prost::Message;
 use serde_json::json;
@@ -55,6 +55,7 @@ impl Card {
 
     fn reader(&self) -> NodeReader {
         NodeReader {
+            root: self.root.path().into(),
             sysfs: Sysfs::at(self.root.path().join("sys")),
             pod_map: PodMap::below(self.root.path()),
             kubelet: KubeletDirectory(self.root.path().join("kubelet")),
@@ -134,9 +135,37 @@ fn a_container_gets_devices_as_they_are_now() {
     assert_eq!(nodes(&pool.allocate(&id).unwrap()), ["uverbs7", "rdma_cm"]);
     pool.check(&id).unwrap();
     card.remove(1);
+    let both = pool.allocate(&texts(&["0000:af:00.2", "0000:af:00.3"])).unwrap_err().to_string();
     let expected = "a.io/vf: 0000:af:00.3 does not exist on this node";
+    assert_eq!(both, expected, "a container must not start with a part of its devices");
     assert_eq!(pool.allocate(&id).unwrap_err().to_string(), expected);
     assert_eq!(pool.check(&id).unwrap_err().to_string(), expected);
+}
+
+#[test]
+fn a_container_gets_what_the_selector_of_its_device_says_and_devices_need_no_more_to_be_healthy() {
+    let card = Card::new(2);
+    let pool = card.pool(
+        "resourceList: [{resourceName: vf, resourcePrefix: a.io, selectors: [\
+         {isRdma: true, pciAddresses: ['0000:af:00.2']}, {needVhostNet: true, pciAddresses: ['0000:af:00.3']}]}]",
+    );
+    let without = NodeDevice { rdma: Vec::new(), char_devices: Vec::new(), ..vf("p0", 1) };
+    let given = |id: &str| {
+        let answer = pool.allocate(&texts(&[id])).unwrap();
+        answer.devices.into_iter().map(|device| device.host_path).collect::<Vec<_>>()
+    };
+    for second in [vf("p0", 1), without] {
+        if second.rdma.is_empty() {
+            fs::remove_dir_all(card.function(1).join("infiniband_verbs")).unwrap();
+        }
+        pool.update(Instant::now(), &[vf("p0", 0), second], &NodeState::default());
+        assert_eq!(pool.unhealthy(), []);
+        assert_eq!(given("0000:af:00.2"), ["/dev/infiniband/uverbs2", "/dev/infiniband/rdma_cm"]);
+        assert_eq!(given("0000:af:00.3"), ["/dev/vhost-net", "/dev/net/tun"]);
+    }
+    let first = NodeDevice { rdma: Vec::new(), char_devices: Vec::new(), selector: Some(0), ..vf("p0", 0) };
+    pool.update(Instant::now(), &[first], &NodeState::default());
+    assert_eq!(pool.unhealthy(), [("0000:af:00.2".to_owned(), "no_rdma")], "no selector matches any more");
 }
 
 /// The kubelet passes the IDs in any order, and devices of an init container to the next ones again.
@@ -237,6 +266,7 @@ fn containers_share_devices_up_to_a_number() {
     pool.check(&texts(&["2"])).unwrap();
     let down = NodeDevice { driver: None, ..vf("p0", 0) };
     pool.update(Instant::now(), &[down.clone(), vf("p0", 1)], &NodeState::default());
+    assert!(facts(&pool).iter().all(|(_, is_healthy, _)| *is_healthy), "one healthy device is enough");
     assert_eq!(nodes(&pool.allocate(&texts(&["1"])).unwrap()), ["uverbs3", "rdma_cm"]);
     pool.update(Instant::now(), &[down], &NodeState::default());
     assert!(facts(&pool).iter().all(|(_, is_healthy, _)| !is_healthy));
@@ -280,7 +310,7 @@ fn a_device_in_another_namespace_is_not_advertised() {
 #[test]
 fn a_device_that_has_not_returned_is_waited_for_and_another_one_is_preferred() {
     let card = Card::new(3);
-    let pool = card.pool(EXCLUSIVE);
+    let pool = &card.pool(EXCLUSIVE);
     card.give_away(0);
     pool.update(Instant::now(), &[away(0), vf("p0", 1), vf("p0", 2)], &NodeState::default());
     let all = texts(&["0000:af:00.2", "0000:af:00.3", "0000:af:00.4"]);
@@ -290,15 +320,16 @@ fn a_device_that_has_not_returned_is_waited_for_and_another_one_is_preferred() {
     assert_eq!(preferred(&[], 3), all);
     let id = [all[0].clone()];
     thread::scope(|scope| {
-        let allocation = scope.spawn(|| pool.allocate(&id));
+        let ids = [all[1].clone(), all[0].clone()];
+        let allocation = scope.spawn(move || pool.allocate(&ids));
         thread::sleep(Duration::from_millis(200));
         assert!(!allocation.is_finished());
         card.give_back(0);
-        assert_eq!(nodes(&allocation.join().unwrap().unwrap()), ["uverbs2", "rdma_cm"]);
+        assert_eq!(nodes(&allocation.join().unwrap().unwrap()), ["uverbs3", "rdma_cm", "uverbs2"]);
     });
     card.give_away(0);
-    let error = pool.allocate(&id).unwrap_err().to_string();
-    assert_eq!(error, "a.io/vf: another network namespace still has 0000:af:00.2 after 5 s");
+    // The kubelet would reject the pod for ever; its network fails instead, and is tried again.
+    assert_eq!(nodes(&pool.allocate(&id).unwrap()), ["uverbs2", "rdma_cm"]);
     pool.check(&id).unwrap(); // before a container starts, its pod has the device
 }
 
@@ -317,6 +348,7 @@ fn an_id_that_the_kubelet_refuses_is_left_out() {
     let card = Card::new(0);
     let pool = card.pool(EXCLUSIVE);
     let long = NodeDevice { id: "m".repeat(64), ..vf("p0", 0) };
-    pool.update(Instant::now(), &[long, vf("p0", 1)], &NodeState::default());
-    assert_eq!(facts(&pool).len(), 1);
+    let longest = NodeDevice { id: "m".repeat(63), ..vf("p0", 0) };
+    pool.update(Instant::now(), &[long, longest, vf("p0", 1)], &NodeState::default());
+    assert_eq!(facts(&pool).len(), 2);
 }

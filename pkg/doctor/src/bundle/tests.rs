@@ -9,6 +9,7 @@ fn options(root: &Path) -> DoctorOptions {
         cni_bin: None,
         cni_conf: None,
         defined_networks: Vec::new(),
+        pod_namespace: None,
         plugin_names: vec!["macvlan"],
         leftovers: Ok(Vec::new()),
         wanted: Ok(None),

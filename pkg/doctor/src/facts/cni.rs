@@ -154,6 +154,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_first_directory_with_a_plugin_of_silkrail_is_examined() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        write("a/macvlan", "CNI macvlan plugin v1.1.1");
+        write("b/macvlan", "silkrail-cni 0.1.0\nfirst");
+        write("b/silkrail-rdma", "silkrail-cni 0.1.0\nsecond");
+        write("b/bridge", "silkrail-cni 0.1.0\n");
+        fs::hard_link(root.path().join("b/macvlan"), root.path().join("b/silkrail-cni")).unwrap();
+        write("c/macvlan", "silkrail-cni 0.2.0\n");
+        let read = |dirs: &[&str]| {
+            let dirs = dirs.iter().map(PathBuf::from).collect();
+            CniFacts::read(&HostRoot::at(root.path()), dirs, &["macvlan", "rdma"])
+        };
+        let facts = read(&["/a", "/b", "/c"]);
+        assert_eq!((facts.dir.as_str(), facts.dirs.len()), ("/b", 3));
+        let ours = |content| PluginFileKind::Ours { version: "0.1.0".into(), content };
+        let files: Vec<_> = facts.files.items().iter().map(|file| (&*file.name, file.kind.clone())).collect();
+        assert_eq!(files, [("macvlan", ours(0)), ("silkrail-cni", ours(0)), ("silkrail-rdma", ours(1))]);
+        assert!(facts.is_ours("/b/macvlan") && !facts.is_ours("/a/macvlan") && !facts.is_ours("/b/bridge"));
+        let none = read(&["/none", "/a"]);
+        assert_eq!((none.dir.as_str(), none.files.is_absent()), ("/none", true));
+    }
+
+    #[test]
     fn an_executable_is_recognized_by_its_marker_and_version() {
         assert_eq!(version(b"\0..silkrail-cni 0.1.0\nA CNI plugin").as_deref(), Some("0.1.0"));
         assert_eq!(version(b"links to silkrail-cni in /opt, ssilkrail-cni 2.10"), Some("2.10".into()));

@@ -138,3 +138,40 @@ fn numa_node(tree: &HostRoot, address: &str) -> Option<u32> {
     let node: i64 = tree.value(format!("{DEVICES}/{address}/numa_node")).into_option()?;
     u32::try_from(node).ok() // -1: unknown
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    #[test]
+    fn display_controllers_and_accelerators_of_two_vendors_are_gpus() {
+        for (class, vendor, is_one) in [
+            ("0x030200", NVIDIA, true),
+            ("0x030000", AMD, true),
+            ("0x120000", AMD, true),
+            ("0x120000", NVIDIA, true),
+            ("0x030000", "0x1a03", false),
+            ("0x040300", NVIDIA, false),
+        ] {
+            assert_eq!(is_gpu(class, vendor), is_one, "{class} {vendor}");
+        }
+    }
+
+    #[test]
+    fn vfs_are_in_the_order_of_their_numbers() {
+        let root = tempfile::tempdir().unwrap();
+        let pf = root.path().join(DEVICES).join("0000:af:00.0");
+        fs::create_dir_all(&pf).unwrap();
+        for (name, text) in [("class", "0x020000"), ("numa_node", "-1"), ("sriov_numvfs", "3")] {
+            fs::write(pf.join(name), text).unwrap();
+        }
+        for (number, vf) in [(10, "0000:af:01.4"), (0, "0000:af:00.2"), (2, "0000:af:00.4")] {
+            symlink(format!("../{vf}"), pf.join(format!("virtfn{number}"))).unwrap();
+        }
+        let (functions, gpus) = read(&HostRoot::at(root.path()));
+        assert_eq!(functions[0].vfs, ["0000:af:00.2", "0000:af:00.4", "0000:af:01.4"]);
+        assert_eq!((functions[0].numa_node, &functions[0].num_vfs, gpus.len()), (None, &Known::Value(3), 0));
+    }
+}

@@ -10,6 +10,8 @@ use crate::{Known, host_root::HostRoot};
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LinkFacts {
     pub(crate) name: String,
+    /// Empty if netlink could not be queried.
+    pub(crate) altnames: Vec<String>,
     pub(crate) mtu: Known<u32>,
     /// Whether the link is administratively up (`IFF_UP`).
     pub(crate) up: Known<bool>,
@@ -69,6 +71,7 @@ fn link(tree: &HostRoot, name: &str, netlink: &NetlinkFacts) -> LinkFacts {
     let controller = tree.link(file("master"));
     LinkFacts {
         is_in_bridge: controller.as_ref().is_some_and(|controller| is_bridge(tree, controller)),
+        altnames: netlink.altnames(name),
         permanent_addresses: netlink.permanent_addresses(name),
         mtu: tree.value(file("mtu")),
         up: tree.text(file("flags")).map(|flags| flags_of(&flags) & UP != 0),
@@ -131,5 +134,64 @@ impl LinkFacts {
     pub(crate) fn gigabits(&self) -> Option<f64> {
         let speed = *self.speed.get()?;
         (speed > 0).then(|| f64::from(u32::try_from(speed).unwrap_or(u32::MAX)) / 1000.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, HostRoot) {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let tree = HostRoot::at(root.path());
+        (root, tree)
+    }
+
+    #[test]
+    fn the_higher_of_the_settings_of_a_link_and_of_all_links_counts() {
+        let conf = "proc/sys/net/ipv4/conf";
+        let files = [
+            ("eth0/rp_filter", "1"),
+            ("all/rp_filter", "2"),
+            ("eth0/arp_ignore", "1"),
+            ("all/arp_ignore", "0"),
+        ];
+        let files = files.map(|(name, text)| (format!("{conf}/{name}"), text));
+        let (_root, tree) = tree(&files.each_ref().map(|(path, text)| (path.as_str(), *text)));
+        let expected = ArpSettings { ignore: Some(1), announce: None, rp_filter: Some(2) };
+        assert_eq!(ArpSettings::read(&tree, "eth0"), expected);
+    }
+
+    #[test]
+    fn a_link_has_the_controller_and_the_priorities_of_sysfs() {
+        let enable = |place: &str, number: u8| format!("sys/class/net/eth0/ecn/{place}/enable/{number}");
+        let (on, off, sender) = (enable("roce_np", 3), enable("roce_np", 4), enable("roce_rp", 5));
+        let (root, tree) = tree(&[
+            ("sys/class/net/eth0/ifindex", "2"),
+            ("sys/class/net/eth0/flags", "0x1002"),
+            ("sys/class/net/bond0/bonding/mode", "802.3ad"),
+            ("sys/class/net/bond0/ifindex", "3"),
+            ("sys/class/net/bond0/flags", "0x1003"),
+            ("sys/class/net/bonding_masters", "bond0"),
+            (&on, "1\n"),
+            (&off, "0\n"),
+            (&sender, "1\n"),
+        ]);
+        std::os::unix::fs::symlink("../bond0", root.path().join("sys/class/net/eth0/master")).unwrap();
+        let links = read(&tree, &NetlinkFacts::default());
+        let [bond, eth] = &links[..] else { panic!("{links:?}") };
+        assert_eq!(
+            (bond.is_down(), bond.is_in_bridge, eth.is_down(), eth.is_in_bridge),
+            (false, false, true, true)
+        );
+        assert_eq!(eth.controller.as_deref(), Some("bond0"));
+        let expected =
+            CongestionControl { ecn_receiver: Some(vec![3]), ecn_sender: Some(vec![5]), trust: None };
+        assert_eq!((&eth.lossless, &bond.lossless), (&expected, &CongestionControl::default()));
     }
 }

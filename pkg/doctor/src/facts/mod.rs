@@ -17,6 +17,7 @@ pub(crate) mod limits;
 pub(crate) mod link_settings;
 pub(crate) mod links;
 pub(crate) mod mode;
+pub(crate) mod multus;
 pub(crate) mod netlink;
 pub(crate) mod networks;
 mod nft_rules;
@@ -26,6 +27,7 @@ pub(crate) mod pci_express;
 pub(crate) mod permissions;
 pub(crate) mod plugin_status;
 pub(crate) mod pod_map;
+pub(crate) mod policy;
 pub(crate) mod pools;
 pub(crate) mod runtime;
 pub(crate) mod services;
@@ -64,6 +66,8 @@ pub struct NodeFacts {
     pub(crate) cni: cni::CniFacts,
     pub(crate) networks: networks::NetworkFacts,
     pub(crate) runtime: runtime::RuntimeFacts,
+    pub(crate) multus: Vec<multus::MultusDaemon>,
+    pub(crate) policy: policy::PolicyFacts,
     pub(crate) pools: pools::PoolFacts,
     pub(crate) kubelet: kubelet::KubeletFacts,
     pub(crate) pod_map: pod_map::PodMapFacts,
@@ -120,10 +124,12 @@ impl NodeFacts {
             kernel_messages: kernel_messages::read(&tree),
             file_systems: file_systems::read(&tree, &options.state_dir),
             services: services::ServiceFacts::read(&tree),
+            policy: policy::PolicyFacts::read(&tree),
             pools: pools::PoolFacts::read(&tree, &options.state_dir, &links, &networks),
             permissions: permissions::PermissionFacts::read(&tree, &cni, &networks, &options.state_dir),
             cni,
             networks,
+            multus: multus::read(&tree, &options.state_dir),
             runtime,
             kubelet: kubelet::KubeletFacts::read(&tree),
             pod_map: pod_map::PodMapFacts::read(&tree, &options.state_dir),
@@ -147,6 +153,13 @@ impl NodeFacts {
 
     pub(crate) fn link(&self, name: &str) -> Option<&links::LinkFacts> {
         self.links.iter().find(|link| link.name == name)
+    }
+
+    /// Returns the link that has this name or altname.
+    pub(crate) fn link_called(&self, name: &str) -> Option<&links::LinkFacts> {
+        let is_called =
+            |link: &&links::LinkFacts| link.name == name || link.altnames.iter().any(|alt| alt == name);
+        self.links.iter().find(is_called)
     }
 
     pub(crate) fn function(&self, address: &str) -> Option<&functions::FunctionFacts> {

@@ -84,9 +84,18 @@ impl NetlinkFacts {
         self.link(link).and_then(|(handle, index)| handle.permanent_addresses(index).ok()).unwrap_or_default()
     }
 
+    /// Returns the altnames of a link.
+    pub(crate) fn altnames(&self, link: &str) -> Vec<String> {
+        self.find(link).map(|(_, link)| link.altnames).unwrap_or_default()
+    }
+
     fn link(&self, link: &str) -> Option<(&rtnl::Handle, u32)> {
+        self.find(link).map(|(handle, link)| (handle, link.index))
+    }
+
+    fn find(&self, link: &str) -> Option<(&rtnl::Handle, rtnl::Link)> {
         let handle = self.rtnl.as_ref()?;
         let name: LinkName = link.parse().ok()?;
-        Some((handle, handle.link(&name).ok()?.index))
+        Some((handle, handle.link(&name).ok()?))
     }
 }

@@ -90,6 +90,14 @@ impl NetworkSource {
             Self::Runtime(text) | Self::Multus(text) | Self::Definition(text) => text,
         }
     }
+
+    /// Returns the namespace of a NetworkAttachmentDefinition.
+    fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::Definition(name) => name.split_once('/').map(|(namespace, _)| namespace),
+            Self::Runtime(_) | Self::Multus(_) => None,
+        }
+    }
 }
 
 impl NetworkFacts {
@@ -108,14 +116,23 @@ impl NetworkFacts {
         }
         options.defined_networks.iter().for_each(|definition| reader.read_definition(definition));
         facts.sockets = IpamSockets::read(tree, &options.state_dir, &facts);
-        facts.call_plugins(tree, cni, scope);
+        facts.call_plugins(tree, options, cni, scope);
         facts
     }
 
     /// Calls the STATUS of Silkrail's plugins. Those of other projects are not called.
-    fn call_plugins(&mut self, tree: &HostRoot, cni: &CniFacts, scope: &ExaminationScope) {
-        let plugins = self.networks.iter_mut().flat_map(|network| &mut network.plugins);
-        let mut ours = plugins.filter(|plugin| plugin.ours).peekable();
+    fn call_plugins(
+        &mut self,
+        tree: &HostRoot,
+        options: &DoctorOptions,
+        cni: &CniFacts,
+        scope: &ExaminationScope,
+    ) {
+        let plugins = self.networks.iter_mut().flat_map(|NetworkOfNode { source, plugins, .. }| {
+            let namespace = options.pod_namespace.as_deref().or(source.namespace());
+            plugins.iter_mut().map(move |plugin| (namespace, plugin))
+        });
+        let mut ours = plugins.filter(|(_, plugin)| plugin.ours).peekable();
         if ours.peek().is_none() {
             return;
         }
@@ -123,9 +140,9 @@ impl NetworkFacts {
             tree.note_unexamined("whether pods can be attached to the networks", why);
             return;
         }
-        for plugin in ours {
+        for (pod_namespace, plugin) in ours {
             let Known::Value(file) = &plugin.file else { continue };
-            let call = StatusCall { program: Path::new(file), search_path: &cni.dirs };
+            let call = StatusCall { program: Path::new(file), search_path: &cni.dirs, pod_namespace };
             match call.run(&plugin.conf) {
                 Ok(status) => plugin.status = Some(status),
                 Err(why) => tree.note_unexamined(format!("STATUS of {file}"), why),

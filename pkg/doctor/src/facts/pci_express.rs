@@ -124,6 +124,18 @@ impl PcieControl {
 mod tests {
     use super::*;
 
+    #[test]
+    fn the_bandwidth_is_without_the_line_code() {
+        let bandwidth = |speed, width| {
+            let link = PcieLink { speed: Some(speed), width, ..PcieLink::default() };
+            link.gigabits().map(f64::round)
+        };
+        assert_eq!(bandwidth(2.5, Some(1)), Some(2.0));
+        assert_eq!(bandwidth(5.0, Some(8)), Some(32.0));
+        assert_eq!(bandwidth(8.0, Some(8)), Some(63.0));
+        assert_eq!(bandwidth(32.0, None), None);
+    }
+
     fn config() -> Vec<u8> {
         let mut config = vec![0; END];
         config[STATUS] = 0x10;

@@ -99,3 +99,42 @@ fn below(tree: &HostRoot, dir: &Path) -> Vec<PathBuf> {
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown};
+
+    use super::*;
+
+    /// Returns whether a file that root trusts is reported with an owner, a group and a mode.
+    fn is_writable(owner: u32, group: u32, mode: u32) -> bool {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("etc/silkrail/pools.d/a.yaml");
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, "").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        chown(&file, Some(owner), Some(group)).unwrap();
+        let tree = HostRoot::at(root.path());
+        let (cni, networks) =
+            (CniFacts::default(), NetworkFacts { dir: "/none".into(), ..NetworkFacts::default() });
+        let facts = PermissionFacts::read(&tree, &cni, &networks, Path::new("/none"));
+        let paths: Vec<_> = facts.writable.iter().map(|(path, _)| path.as_str()).collect();
+        assert!(paths.is_empty() || paths == ["/etc/silkrail/pools.d/a.yaml"], "{paths:?}");
+        !paths.is_empty()
+    }
+
+    #[test]
+    fn a_file_is_writable_for_others_by_its_owner_its_group_or_its_mode() {
+        for (owner, group, mode, expected) in [
+            (0, 0, 0o644, false),
+            (0, 0, 0o664, false),
+            (0, 1000, 0o644, false),
+            (0, 1000, 0o664, true),
+            (0, 0, 0o646, true),
+            (0, 0, 0o1646, false),
+            (1000, 0, 0o444, true),
+        ] {
+            assert_eq!(is_writable(owner, group, mode), expected, "{owner}:{group} {mode:o}");
+        }
+    }
+}

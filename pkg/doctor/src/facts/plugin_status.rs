@@ -28,6 +28,8 @@ pub(crate) struct StatusCall<'a> {
     pub(crate) program: &'a Path,
     /// The directories in which the plugin searches its IPAM plugin.
     pub(crate) search_path: &'a [PathBuf],
+    /// The namespace of the pods that it is about: the plugin then applies the policy of the node.
+    pub(crate) pod_namespace: Option<&'a str>,
 }
 
 /// The timeout of a call. An IPAM plugin may ask its agent.
@@ -48,13 +50,16 @@ impl StatusCall<'_> {
         let mut config = plugin.config.clone();
         // Nothing is to be written to the network's log. A value that the plugin refuses is kept.
         if plugin.text("logFile").is_some_and(|file| file.starts_with('/')) {
-            config.remove("logFile");
+            config.retain(|key, _| !key.eq_ignore_ascii_case("logFile"));
         }
         match self.call(&config)? {
             // A configuration of an older version has no STATUS, and is used for ADD.
             Some(error) if is_too_old(&error) => {
-                config.insert("cniVersion".into(), STATUS_VERSION.into());
-                self.call(&config).map(PluginStatus::of)
+                let version = config.insert("cniVersion".into(), STATUS_VERSION.into());
+                let version = version.as_ref().and_then(Value::as_str).filter(|text| !text.is_empty());
+                let answer = self.call(&config)?;
+                let answer = answer.filter(|error| !ipam_plugin_supports(error, version.unwrap_or("0.1.0")));
+                Ok(PluginStatus::of(answer))
             }
             answer => Ok(PluginStatus::of(answer)),
         }
@@ -69,6 +74,10 @@ impl StatusCall<'_> {
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
             .env("CNI_COMMAND", "STATUS")
             .env("CNI_PATH", search_path)
+            .envs(
+                self.pod_namespace
+                    .map(|name| ("CNI_ARGS", format!("IgnoreUnknown=1;K8S_POD_NAMESPACE={name}"))),
+            )
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -114,6 +123,14 @@ fn wait(child: &mut Child) -> Result<bool, String> {
 
 fn is_too_old(error: &Value) -> bool {
     error["code"] == 1 && error["msg"] == "config version does not allow STATUS"
+}
+
+/// Whether a refusal is that of an IPAM plugin without STATUS, which supports the version of the network. The plugin asks it last.
+fn ipam_plugin_supports(error: &Value, version: &str) -> bool {
+    let supported = error["msg"].as_str().and_then(|msg| {
+        msg.split_once(&format!("does not support cniVersion {STATUS_VERSION} of the network, only "))
+    });
+    supported.is_some_and(|(_, listed)| listed.split(", ").any(|listed| listed == version))
 }
 
 impl PluginStatus {

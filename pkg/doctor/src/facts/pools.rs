@@ -61,7 +61,7 @@ impl PoolFacts {
         pools.read_merged(&all);
         for (_, plugin) in networks.plugins().filter(|(_, plugin)| plugin.ours) {
             // Invalid ones are reported by the plugin.
-            let inline = plugin.conf.config.get("ipam").and_then(|ipam| ipam.get("pools"));
+            let inline = plugin.conf.ipam_value("pools");
             if let Some(Ok(found)) = inline.map(ipam::Pools::from_inline) {
                 all = all.merge(found);
             }
@@ -163,4 +163,56 @@ fn usage(tree: &HostRoot, state_dir: &Path) -> Vec<PoolUsage> {
 
 fn is_pool_file(name: &str) -> bool {
     !name.starts_with('.') && [".yaml", ".yml", ".json"].iter().any(|end| name.ends_with(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pool(name: &str, third: u8, more: &Value) -> Value {
+        let mut spec = json!({"subnet": format!("10.7.{third}.0/24"), "ips": [format!("10.7.{third}.5-10.7.{third}.9")]});
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": name}, "spec": spec})
+    }
+
+    #[test]
+    fn each_pool_of_each_file_is_examined() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("etc/silkrail/pools.d");
+        std::fs::create_dir_all(&dir).unwrap();
+        let mut given = pool("given", 3, &json!({"nodeName": ["gpu-01"]}));
+        given["status"] = json!({"allocatedIPs": r#"{"10.7.3.7":{"pod":"x/y","podUid":"z"}}"#});
+        let config_map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
+        let documents = |all: &[Value]| all.iter().map(Value::to_string).collect::<Vec<_>>().join("\n---\n");
+        for (name, text) in [
+            ("0.yaml", "kind: SpiderIPPool\n".to_owned()),
+            ("1.yml", documents(&[pool("any", 1, &json!({})), pool("off", 2, &json!({"disable": true}))])),
+            ("2.json", given.to_string()),
+            ("3.yaml", documents(&[config_map, pool("of-node", 4, &json!({"nodeName": ["gpu-01"]}))])),
+            ("4.yaml", pool("twice", 5, &json!({"nodeName": ["gpu-01"]})).to_string()),
+            ("5.yaml", pool("twice", 6, &json!({"nodeName": ["gpu-01"]})).to_string()),
+            (".6.yaml", "[".to_owned()),
+            ("7.txt", "[".to_owned()),
+        ] {
+            std::fs::write(dir.join(name), text).unwrap();
+        }
+        let links = [("eth0", "10.7.9.7/24"), ("eth1", "10.7.4.9/16")].map(|(name, address)| LinkFacts {
+            name: name.into(),
+            addresses: Some(vec![address.parse().unwrap()]),
+            ..LinkFacts::default()
+        });
+        let tree = HostRoot::at(root.path());
+        let facts = PoolFacts::read(&tree, Path::new("/run/silkrail"), &links, &NetworkFacts::default());
+        let names = |all: &[(String, String)]| all.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&facts.broken), ["/etc/silkrail/pools.d/0.yaml"]);
+        assert_eq!(names(&facts.contested), ["twice"]);
+        assert_eq!(facts.of_any_node, ["any"]);
+        assert_eq!(facts.shared, [("given".to_owned(), 1)]);
+        assert_eq!(facts.subnets.keys().collect::<Vec<_>>(), ["any", "given", "of-node", "off", "twice"]);
+        assert!(facts.ignored.len() == 1 && facts.ignored[0].contains("ConfigMap"), "{:?}", facts.ignored);
+        let address = "10.7.4.9".parse().unwrap();
+        assert_eq!(facts.of_node, [PoolAddress { pool: "of-node".into(), address, link: "eth1".into() }]);
+    }
 }

@@ -108,9 +108,9 @@ fn versions(dir: &str, ours: &[(&PluginFile, &str, usize)]) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{findings, ours, with};
+    use super::super::testing::{ours, with};
     use crate::{
-        Known, Severity,
+        Known,
         facts::cni::{PluginFile, PluginFileKind},
     };
 
@@ -128,37 +128,43 @@ mod tests {
 
     #[test]
     fn a_node_without_silkrail_plugins_is_reported() {
-        assert_eq!(files(Vec::new()), ["cni-missing /opt/cni/bin"]);
-        assert_eq!(files(vec![file("macvlan", PluginFileKind::Foreign)]), ["cni-missing /opt/cni/bin"]);
-        assert_eq!(with(|facts| facts.cni.files = Known::Absent), ["cni-missing /opt/cni/bin"]);
+        assert_eq!(files(Vec::new()), ["warning cni-missing /opt/cni/bin"]);
+        assert_eq!(
+            files(vec![file("macvlan", PluginFileKind::Foreign)]),
+            ["warning cni-missing /opt/cni/bin"]
+        );
+        assert_eq!(with(|facts| facts.cni.files = Known::Absent), ["warning cni-missing /opt/cni/bin"]);
     }
 
     #[test]
     fn a_plugin_must_be_executable() {
         let closed = PluginFile { executable: false, ..ours("sriov") };
-        assert_eq!(files(vec![ours("macvlan"), closed]), ["cni-not-executable /opt/cni/bin/sriov"]);
+        assert_eq!(files(vec![ours("macvlan"), closed]), ["error cni-not-executable /opt/cni/bin/sriov"]);
         let dangling = file("rdma", PluginFileKind::Dangling);
-        assert_eq!(files(vec![ours("macvlan"), dangling]), ["cni-dangling /opt/cni/bin/rdma"]);
+        assert_eq!(files(vec![ours("macvlan"), dangling.clone()]), ["error cni-dangling /opt/cni/bin/rdma"]);
+        assert_eq!(files(vec![dangling]), ["error cni-dangling /opt/cni/bin/rdma"]);
     }
 
     #[test]
     fn a_foreign_plugin_shadows_the_one_of_silkrail() {
         let found = files(vec![ours("macvlan"), file("sriov", PluginFileKind::Foreign)]);
-        assert_eq!(found, ["cni-foreign /opt/cni/bin/sriov"]);
-        let severity = |name: &'static str, beside: &'static str| {
-            let files = vec![ours(beside), file(name, PluginFileKind::Foreign)];
-            findings(move |facts| facts.cni.files = Known::Value(files))[0].severity
-        };
-        assert_eq!(severity("sriov", "macvlan"), Severity::Warning);
-        assert_eq!(severity("sriov", "silkrail-sriov"), Severity::Info, "both plugins are installed");
-        assert_eq!(severity("spiderpool", "macvlan"), Severity::Info, "the plugins can delegate to it");
+        assert_eq!(found, ["warning cni-foreign /opt/cni/bin/sriov"]);
+        // Both plugins are installed.
+        let both = files(vec![ours("silkrail-sriov"), file("sriov", PluginFileKind::Foreign)]);
+        assert_eq!(both, ["info cni-foreign /opt/cni/bin/sriov"]);
+        // The plugins can delegate to it.
+        let ipam = files(vec![ours("macvlan"), file("spiderpool", PluginFileKind::Foreign)]);
+        assert_eq!(ipam, ["info cni-foreign /opt/cni/bin/spiderpool"]);
     }
 
     #[test]
     fn plugins_have_the_version_of_this_program() {
         let own = env!("CARGO_PKG_VERSION");
         let two = vec![file("macvlan", of_version(own, 1)), file("sriov", of_version(own, 2))];
-        assert_eq!(files(two), ["cni-versions-differ /opt/cni/bin"]);
-        assert_eq!(files(vec![file("sriov", of_version("0.0.1", 2))]), ["cni-version-other /opt/cni/bin"]);
+        assert_eq!(files(two), ["warning cni-versions-differ /opt/cni/bin"]);
+        assert_eq!(
+            files(vec![file("sriov", of_version("0.0.1", 2))]),
+            ["warning cni-version-other /opt/cni/bin"]
+        );
     }
 }

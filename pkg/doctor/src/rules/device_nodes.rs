@@ -82,8 +82,11 @@ fn judge(node: &DeviceNode, missing: &FindingId, text: &str) -> Option<Finding> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{modules, with};
-    use crate::{Known, NodeFacts, facts::nodes::DeviceNodeFile};
+    use super::super::testing::{modules, node, with};
+    use crate::{
+        Known, NodeFacts,
+        facts::nodes::{DeviceNode, DeviceNodeFile},
+    };
 
     fn uverbs(facts: &mut NodeFacts) -> &mut DeviceNodeFile {
         match &mut facts.nodes.uverbs[0].file {
@@ -95,10 +98,16 @@ mod tests {
     #[test]
     fn a_missing_device_node_is_an_error() {
         let found = with(|facts| facts.nodes.uverbs[0].file = Known::Absent);
-        assert_eq!(found, ["uverbs-node-missing /dev/infiniband/uverbs0"]);
+        assert_eq!(found, ["error uverbs-node-missing /dev/infiniband/uverbs0"]);
         let found = with(|facts| facts.nodes.rdma_cm.file = Known::Absent);
-        assert_eq!(found, ["rdma-cm-node-missing /dev/infiniband/rdma_cm"]);
+        assert_eq!(found, ["error rdma-cm-node-missing /dev/infiniband/rdma_cm"]);
         assert!(with(|facts| facts.nodes.uverbs[0].file = Known::Unknown).is_empty());
+        let each = with(|facts| {
+            facts.nodes.uverbs.push(DeviceNode { file: Known::Absent, ..node("uverbs1", "231:193") });
+            facts.nodes.rdma_cm.file = Known::Absent;
+        });
+        let missing = "error rdma-cm-node-missing /dev/infiniband/rdma_cm";
+        assert_eq!(each, ["error uverbs-node-missing /dev/infiniband/uverbs1", missing]);
     }
 
     #[test]
@@ -107,22 +116,22 @@ mod tests {
             modules(facts).remove("rdma_ucm");
             (facts.nodes.rdma_cm.file, facts.nodes.rdma_cm.number) = (Known::Absent, Known::Absent);
         });
-        assert_eq!(found, ["rdma-cm-node-missing /dev/infiniband/rdma_cm"]);
+        assert_eq!(found, ["error rdma-cm-node-missing /dev/infiniband/rdma_cm"]);
     }
 
     #[test]
     fn a_wrong_device_node_is_an_error_and_a_restricted_one_a_warning() {
         assert_eq!(
             with(|facts| uverbs(facts).number = "1:3".into()),
-            ["device-node-wrong /dev/infiniband/uverbs0"]
+            ["error device-node-wrong /dev/infiniband/uverbs0"]
         );
         assert_eq!(
             with(|facts| uverbs(facts).is_device = false),
-            ["device-node-wrong /dev/infiniband/uverbs0"]
+            ["error device-node-wrong /dev/infiniband/uverbs0"]
         );
-        assert_eq!(
-            with(|facts| uverbs(facts).permissions = 0o600),
-            ["device-node-permissions /dev/infiniband/uverbs0"]
-        );
+        for mode in [0o600, 0o664, 0o662] {
+            let found = with(|facts| uverbs(facts).permissions = mode);
+            assert_eq!(found, ["warning device-node-permissions /dev/infiniband/uverbs0"]);
+        }
     }
 }

@@ -66,10 +66,43 @@ mod tests {
     fn the_plugins_can_write_their_state() {
         let roomy = FileSystem { free_bytes: 1 << 30, free_files: Some(10_000), ..FileSystem::default() };
         assert!(found(roomy.clone()).is_empty());
+        let least = FileSystem { free_bytes: 1 << 20, free_files: Some(256), ..FileSystem::default() };
+        assert!(found(least.clone()).is_empty());
+        let each = with(|facts| {
+            let system = |directory: &str, system: &FileSystem| FileSystem {
+                directory: directory.into(),
+                ..system.clone()
+            };
+            facts.file_systems = vec![
+                system("/a", &FileSystem { is_file: true, ..roomy.clone() }),
+                system("/b", &FileSystem { read_only: true, ..roomy.clone() }),
+                system("/c", &FileSystem { free_bytes: (1 << 20) - 1, ..least.clone() }),
+                system("/d", &FileSystem { free_files: Some(255), ..least }),
+            ];
+        });
+        let expected = [
+            "error state-not-a-directory /a",
+            "error state-read-only /b",
+            "error state-full /c",
+            "error state-full /d",
+        ];
+        assert_eq!(each, expected);
         assert!(found(FileSystem { free_files: None, ..roomy.clone() }).is_empty());
-        assert_eq!(found(FileSystem { free_bytes: 4096, ..roomy.clone() }), ["state-full /run/silkrail"]);
-        assert_eq!(found(FileSystem { free_files: Some(0), ..roomy.clone() }), ["state-full /run/silkrail"]);
-        assert_eq!(found(FileSystem { read_only: true, ..roomy.clone() }), ["state-read-only /run/silkrail"]);
-        assert_eq!(found(FileSystem { is_file: true, ..roomy }), ["state-not-a-directory /run/silkrail"]);
+        assert_eq!(
+            found(FileSystem { free_bytes: 4096, ..roomy.clone() }),
+            ["error state-full /run/silkrail"]
+        );
+        assert_eq!(
+            found(FileSystem { free_files: Some(0), ..roomy.clone() }),
+            ["error state-full /run/silkrail"]
+        );
+        assert_eq!(
+            found(FileSystem { read_only: true, ..roomy.clone() }),
+            ["error state-read-only /run/silkrail"]
+        );
+        assert_eq!(
+            found(FileSystem { is_file: true, ..roomy }),
+            ["error state-not-a-directory /run/silkrail"]
+        );
     }
 }

@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_card_bypasses_the_packet_filter() {
-        let tests = ["firewall-drops-tests tcp port 18514", "firewall-drops-tests tcp port 18515"];
+        let tests = ["info firewall-drops-tests tcp port 18514", "info firewall-drops-tests tcp port 18515"];
         assert_eq!(with(drop_all), tests);
     }
 
@@ -80,6 +80,9 @@ mod tests {
             facts.devices[2].driver = Some("rxe".into());
             facts.services.silkraild_runs = true;
         });
-        assert_eq!(found[..2], ["firewall-drops-roce udp port 4791", "firewall-drops-metrics tcp port 9879"]);
+        assert_eq!(
+            found[..2],
+            ["error firewall-drops-roce udp port 4791", "warning firewall-drops-metrics tcp port 9879"]
+        );
     }
 }

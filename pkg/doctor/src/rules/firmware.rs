@@ -53,7 +53,9 @@ mod tests {
                 facts.devices[1].board = Known::Value(board.into());
             })
         };
-        assert_eq!(change("MT_0000000223"), ["firmware-mixed mlx5_0, mlx5_1"]);
+        assert_eq!(change("MT_0000000223"), ["warning firmware-mixed mlx5_0, mlx5_1"]);
         assert!(change("MT_0000000999").is_empty());
+        let vf = with(|facts| facts.devices[2].firmware = Known::Value("20.31.1014".into()));
+        assert!(vf.is_empty(), "{vf:?}");
     }
 }

@@ -117,7 +117,7 @@ fn full(device: &DeviceFacts, port: &PortFacts) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::super::testing::with;
-    use crate::Known;
+    use crate::{Known, facts::devices::GidFacts};
 
     #[test]
     fn an_address_must_be_a_gid() {
@@ -125,11 +125,22 @@ mod tests {
             facts.links[0].addresses =
                 Some(vec!["172.81.0.9/16".parse().unwrap(), "172.81.0.1/16".parse().unwrap()]);
         });
-        assert_eq!(found, ["gid-missing mlx5_0 port 1"]);
+        assert_eq!(found, ["error gid-missing mlx5_0 port 1"]);
         assert!(
             with(|facts| facts.links[0].addresses = None).is_empty(),
             "unknown addresses do not lead to a finding"
         );
+        let six = "fd00::1".parse().unwrap();
+        let with_six = |has_gid: bool| {
+            with(|facts| {
+                facts.links[0].addresses.as_mut().unwrap().push("fd00::1/64".parse().unwrap());
+                let gids = facts.devices[0].ports[0].gids.as_mut().unwrap();
+                let gid = GidFacts { gid: six, ..gids[usize::from(has_gid)].clone() };
+                gids.push(gid);
+            })
+        };
+        assert_eq!(with_six(false), ["error gid-missing mlx5_0 port 1"], "RoCE v1 only");
+        assert!(with_six(true).is_empty());
     }
 
     #[test]
@@ -137,7 +148,7 @@ mod tests {
         let found = with(|facts| {
             facts.devices[0].ports[0].gids.as_mut().unwrap().iter_mut().for_each(|gid| gid.kind = "RoCE v1");
         });
-        assert_eq!(found, ["gid-no-roce-v2 mlx5_0 port 1"]);
+        assert_eq!(found, ["error gid-no-roce-v2 mlx5_0 port 1"]);
         let iwarp = with(|facts| {
             facts.devices[0].node_type = Known::Value("RNIC".into());
             facts.devices[0].ports[0].gids.as_mut().unwrap().clear();
@@ -147,17 +158,32 @@ mod tests {
 
     #[test]
     fn a_link_without_address_is_info() {
-        assert_eq!(with(|facts| facts.links[0].addresses = Some(Vec::new())), ["link-no-address eth0"]);
+        assert_eq!(with(|facts| facts.links[0].addresses = Some(Vec::new())), ["info link-no-address eth0"]);
+        let of_bond = with(|facts| {
+            (facts.links[0].addresses, facts.links[0].controller) = (Some(Vec::new()), Some("bond0".into()));
+        });
+        assert!(of_bond.is_empty(), "the bond has the address: {of_bond:?}");
+        let of_vf = with(|facts| {
+            facts.devices[2].ports[0].state = Known::Value("ACTIVE".into());
+            facts.links[2].addresses = Some(Vec::new());
+        });
+        assert!(of_vf.is_empty(), "a pod has the address: {of_vf:?}");
     }
 
     #[test]
     fn a_duplicate_address_is_an_error() {
         let found = with(|facts| facts.links[0].duplicates = vec!["fd00::1/64".parse().unwrap()]);
-        assert_eq!(found, ["address-duplicate eth0"]);
+        assert_eq!(found, ["error address-duplicate eth0"]);
     }
 
     #[test]
     fn a_nearly_full_gid_table_is_reported() {
-        assert_eq!(with(|facts| facts.devices[0].ports[0].gid_table = 2), ["gid-table-full mlx5_0 port 1"]);
+        assert_eq!(
+            with(|facts| facts.devices[0].ports[0].gid_table = 2),
+            ["warning gid-table-full mlx5_0 port 1"]
+        );
+        for table in [0, 3] {
+            assert!(with(|facts| facts.devices[0].ports[0].gid_table = table).is_empty(), "{table}");
+        }
     }
 }

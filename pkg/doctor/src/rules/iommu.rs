@@ -78,22 +78,30 @@ mod tests {
                 facts.kernel.command_line = Known::Value(line.into());
             })
         };
-        assert_eq!(on("quiet"), ["iommu-translates /proc/cmdline"]);
-        assert!(on("intel_iommu=on iommu=pt").is_empty());
+        assert_eq!(on("quiet"), ["info iommu-translates /proc/cmdline"]);
+        for line in
+            ["intel_iommu=on iommu=pt", "iommu.passthrough=1 quiet", "intel_iommu=off", "amd_iommu=off"]
+        {
+            assert!(on(line).is_empty(), "{line}");
+        }
     }
 
     #[test]
     fn gpus_without_peer_memory_are_info() {
-        let found = with(|facts| {
-            facts.gpus = vec![Gpu { address: "0000:01:00.0".into(), numa_node: Some(0), ..Gpu::default() }];
-            modules(facts).insert("nvidia".into(), "POE".into());
-        });
-        assert_eq!(found, ["gpu-peermem-missing nvidia_peermem"]);
+        let found = |loaded: &[&str]| {
+            with(|facts| {
+                facts.gpus =
+                    vec![Gpu { address: "0000:01:00.0".into(), numa_node: Some(0), ..Gpu::default() }];
+                modules(facts).extend(loaded.iter().map(|name| ((*name).to_owned(), "POE".to_owned())));
+            })
+        };
+        assert_eq!(found(&["nvidia"]), ["info gpu-peermem-missing nvidia_peermem"]);
+        assert!(found(&["nvidia", "nvidia_peermem"]).is_empty() && found(&["amdgpu"]).is_empty());
     }
 
     #[test]
     fn a_bridge_that_redirects_is_info() {
         let found = with(|facts| facts.functions[0].redirected_by = vec!["0000:ae:00.0".into()]);
-        assert_eq!(found, ["acs-redirects 0000:af:00.0"]);
+        assert_eq!(found, ["info acs-redirects 0000:af:00.0"]);
     }
 }

@@ -43,7 +43,7 @@ mod tests {
             })
         };
         assert!(used(900).is_empty());
-        assert_eq!(used(901), ["kernel-limit-near fs.file-max"]);
-        assert_eq!(used(1000), ["kernel-limit-reached fs.file-max"]);
+        assert_eq!(used(901), ["warning kernel-limit-near fs.file-max"]);
+        assert_eq!(used(1000), ["error kernel-limit-reached fs.file-max"]);
     }
 }

@@ -36,7 +36,7 @@ mod tests {
     fn a_socket_without_a_listener_is_reported() {
         for state in [SocketState::Missing, SocketState::Dead] {
             let found = with(|facts| facts.kubelet.sockets[0].state = state);
-            assert_eq!(found, ["kubelet-unreachable /socket"]);
+            assert_eq!(found, ["warning kubelet-unreachable /socket"]);
         }
         assert!(with(|facts| facts.kubelet.sockets[0].state = SocketState::Unknown).is_empty());
     }
@@ -44,6 +44,6 @@ mod tests {
     #[test]
     fn a_node_without_kubelet_is_info() {
         let found = with(|facts| facts.kubelet = Default::default());
-        assert_eq!(found, ["kubelet-missing /var/lib/kubelet"]);
+        assert_eq!(found, ["info kubelet-missing /var/lib/kubelet"]);
     }
 }

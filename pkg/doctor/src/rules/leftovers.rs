@@ -57,8 +57,14 @@ mod tests {
 
     #[test]
     fn stale_resources_are_warnings_and_uncertain_ones_are_info() {
-        assert_eq!(with(|facts| facts.leftovers = vec![leftover(true)]), ["leftover-stale VF 0000:af:00.1"]);
-        assert_eq!(with(|facts| facts.leftovers = vec![leftover(false)]), ["leftover-kept VF 0000:af:00.1"]);
+        assert_eq!(
+            with(|facts| facts.leftovers = vec![leftover(true)]),
+            ["warning leftover-stale VF 0000:af:00.1"]
+        );
+        assert_eq!(
+            with(|facts| facts.leftovers = vec![leftover(false)]),
+            ["info leftover-kept VF 0000:af:00.1"]
+        );
     }
 
     #[test]

@@ -201,7 +201,7 @@ mod tests {
         change(&mut settings);
         let mut all = with(move |facts| facts.link_settings.push(settings));
         // eth1 has no such settings here.
-        all.retain(|finding| finding != "lossless-differs eth0, eth1");
+        all.retain(|finding| finding != "warning lossless-differs eth0, eth1");
         all
     }
 
@@ -219,7 +219,7 @@ mod tests {
             with(|facts| facts.link_settings = vec![settings("eth0", vec![0]), settings("eth1", second)])
         };
         assert!(of(vec![0]).is_empty());
-        assert_eq!(of(vec![0, 4]), ["lossless-differs eth0, eth1"]);
+        assert_eq!(of(vec![0, 4]), ["warning lossless-differs eth0, eth1"]);
         // Cards of another model have another purpose, such as storage.
         let other = with(|facts| {
             facts.link_settings = vec![settings("eth0", vec![0]), settings("eth1", vec![0, 4])];
@@ -236,11 +236,14 @@ mod tests {
     fn the_priority_of_rdma_has_pfc() {
         // The traffic class 106 of a healthy node is DSCP 26.
         assert!(found(|_| ()).is_empty());
-        assert_eq!(found(|settings| dcb(settings).apps[0].priority = 5), ["pfc-other-priority eth0"]);
+        assert_eq!(found(|settings| dcb(settings).apps[0].priority = 5), ["warning pfc-other-priority eth0"]);
         // DSCP 26 is priority 3 by default, but a port without a DSCP entry uses the VLAN tag.
         assert!(found(|settings| dcb(settings).apps[0].protocol = 48).is_empty());
-        assert_eq!(found(|settings| dcb(settings).apps.clear()), ["pfc-other-priority eth0"]);
-        assert_eq!(found(|settings| dcb(settings).pfc.as_mut().unwrap().enabled.clear()), ["pfc-off eth0"]);
+        assert_eq!(found(|settings| dcb(settings).apps.clear()), ["info pfc-other-priority eth0"]);
+        assert_eq!(
+            found(|settings| dcb(settings).pfc.as_mut().unwrap().enabled.clear()),
+            ["info pfc-off eth0"]
+        );
         assert!(found(|settings| settings.dcb = None).is_empty());
     }
 
@@ -261,10 +264,10 @@ mod tests {
                 (port.traffic_class, port.cm_traffic_class) = (driver, cm);
                 facts.wanted = Some(DesiredState { traffic_class: pods, ..DesiredState::default() });
             });
-            found.retain(|finding| finding.starts_with("pfc"));
+            found.retain(|finding| finding.contains(" pfc"));
             found
         };
-        let other = ["pfc-other-priority eth0"];
+        let other = ["warning pfc-other-priority eth0"];
         assert!(of(None, None, None).is_empty() && of(None, Some(106), Some(104)).is_empty());
         assert_eq!(of(None, Some(0), None), other);
         assert_eq!(of(None, Some(106), Some(184)), other);
@@ -273,15 +276,20 @@ mod tests {
 
     #[test]
     fn pause_and_firmware_are_reported() {
-        let pause = |rx| {
-            Some(Pause { autonegotiation: false, rx, tx: false, statistics: PauseStatistics::default() })
-        };
-        assert_eq!(found(|settings| settings.pause = pause(true)), ["pause-with-pfc eth0"]);
+        let frames =
+            |rx, tx| Some(Pause { autonegotiation: false, rx, tx, statistics: PauseStatistics::default() });
+        let pause = |rx| frames(rx, false);
+        assert_eq!(found(|settings| settings.pause = pause(true)), ["warning pause-with-pfc eth0"]);
+        assert_eq!(found(|settings| settings.pause = frames(false, true)), ["warning pause-with-pfc eth0"]);
         assert!(found(|settings| settings.pause = pause(false)).is_empty());
+        // Without PFC, global pause frames are what prevents loss.
+        let alone =
+            found(|settings| (dcb(settings).pfc, settings.pause) = (Some(Pfc::default()), pause(true)));
+        assert_eq!(alone, ["info pfc-off eth0"]);
         let by = |dcbx| found(|settings| dcb(settings).dcbx = Some(dcbx));
         // As ice and as mlx5 report it.
-        assert_eq!(by(DcbxMode { lld_managed: true, ..DcbxMode::default() }), ["dcb-by-firmware eth0"]);
-        assert_eq!(by(DcbxMode { ieee: true, ..DcbxMode::default() }), ["dcb-by-firmware eth0"]);
+        assert_eq!(by(DcbxMode { lld_managed: true, ..DcbxMode::default() }), ["info dcb-by-firmware eth0"]);
+        assert_eq!(by(DcbxMode { ieee: true, ..DcbxMode::default() }), ["info dcb-by-firmware eth0"]);
         assert!(by(DcbxMode { host: true, ..DcbxMode::default() }).is_empty());
     }
 
@@ -297,8 +305,27 @@ mod tests {
             peer: Vec::new(),
             highest_supported_speed: Some(400_000),
         };
-        assert_eq!(found(|settings| settings.modes = Some(modes(200_000))), ["port-below-speed eth0"]);
+        assert_eq!(found(|settings| settings.modes = Some(modes(200_000))), ["info port-below-speed eth0"]);
         assert!(found(|settings| settings.modes = Some(modes(400_000))).is_empty());
+        let down = with(|facts| {
+            let modes = Some(modes(200_000));
+            facts.link_settings =
+                vec![LinkSettings { link: "eth2".into(), modes, ..LinkSettings::default() }];
+        });
+        assert!(down.is_empty(), "{down:?}");
+        // A faster port of an equal card shows that it is not the switch.
+        let beside = |other| {
+            with(|facts| {
+                let port = |(link, speed): (&str, u32)| LinkSettings {
+                    link: link.into(),
+                    modes: Some(modes(speed)),
+                    ..LinkSettings::default()
+                };
+                facts.link_settings = [("eth0", 200_000), ("eth1", other)].map(port).into();
+            })
+        };
+        assert_eq!(beside(400_000), ["warning port-below-speed eth0"]);
+        assert_eq!(beside(200_000), ["info port-below-speed eth0", "info port-below-speed eth1"]);
     }
 
     #[test]
@@ -326,7 +353,7 @@ mod tests {
                 }),
             }),
         };
-        assert_eq!(found(|settings| settings.module = Some(module(76_000))), ["module-hot eth0"]);
+        assert_eq!(found(|settings| settings.module = Some(module(76_000))), ["warning module-hot eth0"]);
         assert!(found(|settings| settings.module = Some(module(75_000))).is_empty());
     }
 }

@@ -129,7 +129,7 @@ fn dcb_text(facts: &NodeFacts, link: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::testing::with;
-    use crate::facts::links::CongestionControl;
+    use crate::{Known, facts::links::CongestionControl};
 
     #[test]
     fn hidden_settings_are_reported_as_unchecked() {
@@ -137,20 +137,29 @@ mod tests {
             facts.links.iter_mut().for_each(|link| link.lossless = CongestionControl::default());
             facts.devices.iter_mut().for_each(|device| device.ports[0].traffic_class = None);
         });
-        assert_eq!(found, ["lossless-not-readable eth0, eth1"]);
+        assert_eq!(found, ["info lossless-not-readable eth0, eth1"]);
     }
 
     #[test]
     fn ecn_must_be_enabled_on_some_priority() {
-        let found = with(|facts| {
-            facts.links.iter_mut().for_each(|link| link.lossless.ecn_receiver = Some(Vec::new()));
-        });
-        assert_eq!(found, ["ecn-off eth0", "ecn-off eth1"]);
+        let off: [fn(&mut CongestionControl); 2] =
+            [|ecn| ecn.ecn_receiver = Some(Vec::new()), |ecn| ecn.ecn_sender = Some(Vec::new())];
+        for off in off {
+            let found = with(|facts| facts.links.iter_mut().for_each(|link| off(&mut link.lossless)));
+            assert_eq!(found, ["warning ecn-off eth0", "warning ecn-off eth1"]);
+        }
     }
 
     #[test]
     fn rails_must_have_the_same_settings() {
         let found = with(|facts| facts.devices[1].ports[0].traffic_class = Some(0));
-        assert_eq!(found, ["lossless-differs eth0, eth1"]);
+        assert_eq!(found, ["warning lossless-differs eth0, eth1"]);
+        // VFs have those of their PF.
+        let vf = with(|facts| {
+            let port = &mut facts.devices[2].ports[0];
+            (port.state, port.traffic_class) = (Known::Value("ACTIVE".into()), Some(0));
+            facts.links[2].lossless.ecn_sender = Some(Vec::new());
+        });
+        assert!(!vf.iter().any(|finding| finding.contains("ecn") || finding.contains("lossless")), "{vf:?}");
     }
 }

@@ -25,7 +25,8 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
         let kind = plugin.conf.kind.trim_start_matches("silkrail-");
         let is_in_pod = plugin.conf.is_set("linkInContainer");
         if let (Some(master), false) = (plugin.conf.text("master"), is_in_pod) {
-            kinds.entry(master).or_default().insert(kind);
+            let name = facts.link_called(master).map_or(master, |link| link.name.as_str());
+            kinds.entry(name).or_default().insert(kind);
         }
     }
     for (master, kinds) in &kinds {
@@ -90,4 +91,70 @@ fn vfs(facts: &NodeFacts) -> Vec<Finding> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::testing::{network, with};
+    use super::*;
+    use crate::Known;
+
+    /// Returns the findings of a node with a link that networks with these plugins have as their master.
+    fn found(plugins: &[Value], change: impl FnOnce(&mut LinkFacts)) -> Vec<String> {
+        with(|facts| {
+            let mut link = LinkFacts {
+                name: "bond1".into(),
+                up: Known::Value(true),
+                carrier: Known::Value(1),
+                ..LinkFacts::default()
+            };
+            change(&mut link);
+            facts.links.push(link);
+            let networks =
+                plugins.iter().enumerate().map(|(at, plugin)| network(&format!("n{at}"), &json!([plugin])));
+            facts.networks.networks.extend(networks);
+        })
+    }
+
+    #[test]
+    fn a_master_is_up_and_of_one_kind_and_in_no_bridge() {
+        let [macvlan, ipvlan, ifacer] =
+            ["macvlan", "silkrail-ipvlan", "ifacer"].map(|kind| json!({"type": kind, "master": "bond1"}));
+        let in_pod = json!({"type": "ipvlan", "master": "bond1", "linkInContainer": true});
+        let both = [macvlan.clone(), ipvlan];
+        assert_eq!(found(&both, |_| ()), ["error master-mixed bond1"]);
+        assert!(found(&[macvlan.clone(), in_pod], |_| ()).is_empty());
+        let by_altname = json!({"type": "ipvlan", "master": "enp1s0"});
+        let named = |link: &mut LinkFacts| link.altnames.push("enp1s0".into());
+        assert_eq!(found(&[macvlan.clone(), by_altname], named), ["error master-mixed bond1"]);
+        let macvlan = [macvlan];
+        let bridge = |link: &mut LinkFacts| (link.controller, link.is_in_bridge) = (Some("br0".into()), true);
+        assert_eq!(found(&macvlan, bridge), ["error master-in-bridge bond1"]);
+        assert_eq!(
+            found(&[ifacer], bridge),
+            ["warning network-key-ignored network n0 (/n0)"],
+            "a bond can be a member"
+        );
+        assert!(found(&macvlan, |link| link.controller = Some("vrf0".into())).is_empty());
+        assert_eq!(found(&macvlan, |link| link.carrier = Known::Value(0)), ["warning master-down bond1"]);
+        let down = |link: &mut LinkFacts| (link.up, link.carrier) = (Known::Value(false), Known::Absent);
+        assert_eq!(found(&macvlan, down), ["warning master-down bond1"]);
+        assert!(found(&macvlan, |link| link.carrier = Known::Unknown).is_empty());
+        let without_carrier = |link: &mut LinkFacts| link.carrier = Known::Value(0);
+        let second = [json!({"type": "macvlan", "master": "a9"}), macvlan[0].clone()];
+        assert_eq!(found(&second, without_carrier), ["warning master-down bond1"]);
+    }
+
+    #[test]
+    fn the_node_does_not_use_the_link_of_a_vf() {
+        let vf = |change: fn(&mut LinkFacts)| with(|facts| change(&mut facts.links[2]));
+        let used = ["warning vf-used-by-node 0000:af:00.1"];
+        assert_eq!(vf(|link| link.controller = Some("bond0".into())), used);
+        assert_eq!(vf(|link| link.permanent_addresses = vec!["10.0.0.1/24".parse().unwrap()]), used);
+        // A PF may have addresses.
+        let pf = with(|facts| facts.links[0].permanent_addresses = vec!["10.0.0.1/24".parse().unwrap()]);
+        assert!(pf.is_empty(), "{pf:?}");
+    }
 }

@@ -18,12 +18,15 @@ mod memlock;
 mod mode;
 mod modules;
 mod mtu;
+mod multus;
+mod network_keys;
 mod networks;
 mod node_file;
 mod numa;
 mod pcie;
 mod permissions;
 mod pod_map;
+mod policy;
 mod pools;
 mod ports;
 mod rails;
@@ -45,7 +48,7 @@ struct RuleGroup {
     rule: fn(&NodeFacts, &mut Vec<Finding>),
 }
 
-const SUBJECTS: [RuleGroup; 33] = [
+const SUBJECTS: [RuleGroup; 36] = [
     RuleGroup { ids: modules::IDS, rule: modules::examine },
     RuleGroup { ids: mode::IDS, rule: mode::examine },
     RuleGroup { ids: ports::IDS, rule: ports::examine },
@@ -67,8 +70,11 @@ const SUBJECTS: [RuleGroup; 33] = [
     RuleGroup { ids: firmware::IDS, rule: firmware::examine },
     RuleGroup { ids: cni::IDS, rule: cni::examine },
     RuleGroup { ids: networks::IDS, rule: networks::examine },
+    RuleGroup { ids: network_keys::IDS, rule: network_keys::examine },
+    RuleGroup { ids: multus::IDS, rule: multus::examine },
     RuleGroup { ids: masters::IDS, rule: masters::examine },
     RuleGroup { ids: rails::IDS, rule: rails::examine },
+    RuleGroup { ids: policy::IDS, rule: policy::examine },
     RuleGroup { ids: pools::IDS, rule: pools::examine },
     RuleGroup { ids: leftovers::IDS, rule: leftovers::examine },
     RuleGroup { ids: pod_map::IDS, rule: pod_map::examine },
@@ -102,6 +108,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::{testing::healthy, *};
+    use crate::{
+        NodeInventory,
+        facts::{functions::Gpu, pci_express::PcieLink},
+    };
 
     #[test]
     fn every_id_is_unique_and_in_kebab_case_and_has_one_line() {
@@ -120,6 +130,21 @@ mod tests {
     #[test]
     fn a_healthy_node_has_no_finding() {
         assert_eq!(examine(&healthy()).findings, []);
+    }
+
+    #[test]
+    fn the_inventory_has_cards_and_gpus_and_no_vf() {
+        let mut facts = healthy();
+        facts.devices[1].ports[0].link = None;
+        let pcie = PcieLink { width: Some(8), ..PcieLink::default() };
+        facts.gpus.push(Gpu { model: "0x10de:0x2330".into(), pcie, ..Gpu::default() });
+        let card = |name: &str, mtu| (name.to_owned(), Some("16 GT/s x16".to_owned()), mtu);
+        let expected = NodeInventory {
+            kernel: Some("6.12.0".into()),
+            cards: vec![card("mlx5_0", Some(4200)), card("mlx5_1", None)],
+            gpus: vec![("0x10de:0x2330".into(), Some(8))],
+        };
+        assert_eq!(NodeInventory::of(&facts), expected);
     }
 
     #[test]

@@ -206,7 +206,7 @@ mod tests {
     use modprobe::{ModprobeOption, NextBootMode};
     use rdma::NetnsMode::{self, Exclusive, Shared};
 
-    use super::super::testing::{findings, with};
+    use super::super::testing::with;
     use crate::{NodeFacts, facts::mode::InitramfsFacts};
 
     fn files(facts: &mut NodeFacts, settings: &[(&str, Option<NetnsMode>)]) {
@@ -219,13 +219,12 @@ mod tests {
     #[test]
     fn a_mode_that_the_next_boot_will_not_keep_is_reported() {
         let found = with(|facts| facts.mode.now = Some(Exclusive));
-        assert_eq!(found, ["rdma-mode-not-kept ib_core"]);
-        let found = findings(|facts| {
+        assert_eq!(found, ["warning rdma-mode-not-kept ib_core"]);
+        let found = with(|facts| {
             files(facts, &[("/a.conf", Some(Exclusive))]);
             (facts.mode.written, facts.kernel.booted) = (Some(5), Some(10));
         });
-        assert_eq!((found[0].id, found[0].object.as_str()), ("rdma-mode-not-kept", "/a.conf"));
-        assert!(found[0].evidence[2].contains("older than the last boot"), "{found:?}");
+        assert_eq!(found, ["warning rdma-mode-not-kept /a.conf"]);
     }
 
     #[test]
@@ -233,13 +232,17 @@ mod tests {
         let both = |first, second| {
             with(move |facts| files(facts, &[("/a.conf", Some(first)), ("/b.conf", Some(second))]))
         };
-        assert_eq!(both(Exclusive, Shared), ["rdma-mode-competing /b.conf"]);
-        assert_eq!(both(Shared, Shared), ["rdma-mode-duplicate /b.conf"]);
+        assert_eq!(both(Exclusive, Shared), ["warning rdma-mode-competing /b.conf"]);
+        assert_eq!(both(Shared, Shared), ["warning rdma-mode-duplicate /b.conf"]);
     }
 
     #[test]
     fn an_invalid_value_is_an_error() {
-        assert_eq!(with(|facts| files(facts, &[("/a.conf", None)])), ["rdma-mode-malformed /a.conf"]);
+        assert_eq!(with(|facts| files(facts, &[("/a.conf", None)])), ["error rdma-mode-malformed /a.conf"]);
+        let beside = with(|facts| {
+            files(facts, &[("/a.conf", Some(Exclusive)), ("/b.conf", None), ("/c.conf", Some(Shared))]);
+        });
+        assert_eq!(beside, ["error rdma-mode-malformed /b.conf", "warning rdma-mode-competing /c.conf"]);
     }
 
     #[test]
@@ -248,7 +251,7 @@ mod tests {
             facts.mode.command_line = Some(Shared);
             files(facts, &[("/a.conf", Some(Exclusive))]);
         });
-        assert_eq!(found, ["rdma-mode-command-line /proc/cmdline"]);
+        assert_eq!(found, ["warning rdma-mode-command-line /proc/cmdline"]);
         let agree = with(|facts| {
             facts.mode.command_line = Some(Shared);
             files(facts, &[("/a.conf", Some(Shared))]);
@@ -262,7 +265,7 @@ mod tests {
             files(facts, &[("/a.conf", Some(Shared))]);
             facts.kernel.ib_core = Some(modprobe::IbCoreLocation::BuiltIn);
         });
-        assert_eq!(found, ["rdma-mode-built-in /a.conf"]);
+        assert_eq!(found, ["warning rdma-mode-built-in /a.conf"]);
     }
 
     #[test]
@@ -278,8 +281,8 @@ mod tests {
                 });
             })
         };
-        assert_eq!(made(9), ["rdma-mode-initramfs /boot/initrd"]);
-        assert!(made(11).is_empty());
+        assert_eq!(made(9), ["info rdma-mode-initramfs /boot/initrd"]);
+        assert!(made(10).is_empty() && made(11).is_empty());
     }
 
     #[test]
@@ -289,7 +292,17 @@ mod tests {
             files(facts, &[("/a.conf", Some(Exclusive))]);
             facts.devices[0].driver = Some("rxe".into());
         });
-        assert_eq!(found, ["exclusive-cannot-move mlx5_0"]);
+        assert_eq!(found, ["error exclusive-cannot-move mlx5_0"]);
+        let at_boot = with(|facts| {
+            files(facts, &[("/a.conf", Some(Exclusive))]);
+            facts.devices[1].driver = Some("siw".into());
+        });
+        assert_eq!(at_boot, ["error exclusive-cannot-move mlx5_1", "warning rdma-mode-not-kept /a.conf"]);
+        let until_boot = with(|facts| {
+            facts.mode.now = Some(Exclusive);
+            facts.devices[1].driver = Some("siw".into());
+        });
+        assert_eq!(until_boot, ["error exclusive-cannot-move mlx5_1", "warning rdma-mode-not-kept ib_core"]);
         assert!(
             with(|facts| facts.devices[0].driver = Some("rxe".into())).is_empty(),
             "shared mode works with any driver"
@@ -302,6 +315,6 @@ mod tests {
             facts.mode.too_old = Some("too old".into());
             facts.mode.now = None;
         });
-        assert_eq!(found, ["kernel-too-old kernel"]);
+        assert_eq!(found, ["error kernel-too-old kernel"]);
     }
 }

@@ -168,12 +168,12 @@ mod tests {
             facts.devices.clear();
             facts.nodes.uverbs.clear();
         });
-        assert_eq!(found, ["rdma-missing ib_core"]);
+        assert_eq!(found, ["error rdma-missing ib_core"]);
     }
 
     #[test]
     fn an_unreadable_sysfs_is_an_error() {
-        assert_eq!(with(|facts| facts.kernel.has_rdma = Known::Unknown), ["rdma-unknown /sys"]);
+        assert_eq!(with(|facts| facts.kernel.has_rdma = Known::Unknown), ["error rdma-unknown /sys"]);
     }
 
     #[test]
@@ -182,7 +182,12 @@ mod tests {
             facts.devices.clear();
             facts.functions.clear();
         });
-        assert_eq!(found, ["rdma-no-device /sys/class/infiniband"]);
+        assert_eq!(found, ["error rdma-no-device /sys/class/infiniband"]);
+        let in_pods = with(|facts| {
+            facts.devices.clear();
+            facts.functions.iter_mut().for_each(|function| function.rdma.clear());
+        });
+        assert!(in_pods.iter().all(|finding| finding.starts_with("info device-elsewhere")), "{in_pods:?}");
     }
 
     #[test]
@@ -195,7 +200,18 @@ mod tests {
             facts.functions[1].num_vfs = Known::Value(0);
             facts.functions.truncate(3);
         });
-        assert_eq!(found, ["rdma-module-missing irdma"]);
+        assert_eq!(found, ["info rdma-module-missing irdma"]);
+        let all = with(|facts| {
+            facts.devices.clear();
+            facts.functions.truncate(1);
+            facts.functions[0].vfs.clear();
+            facts.functions[0].num_vfs = Known::Value(0);
+            facts.functions[0].rdma.clear();
+            facts.functions[0].uverbs.clear();
+            modules(facts).remove("mlx5_ib");
+        });
+        let no_device = "error rdma-no-device /sys/class/infiniband";
+        assert_eq!(all, [no_device, "warning rdma-module-missing mlx5_ib"]);
     }
 
     #[test]
@@ -204,7 +220,7 @@ mod tests {
             modules(facts).remove("ib_uverbs");
             facts.nodes.uverbs.clear();
         });
-        assert_eq!(found, ["uverbs-module-missing ib_uverbs"]);
+        assert_eq!(found, ["error uverbs-module-missing ib_uverbs"]);
     }
 
     #[test]
@@ -215,12 +231,12 @@ mod tests {
                 modules(facts).insert(name, "OE".into());
             })
         };
-        assert_eq!(set("mlx5_ib"), ["rdma-stack-mixed ib_core"]);
-        assert_eq!(set("ib_core"), ["rdma-stack-mixed ib_core"]);
+        assert_eq!(set("mlx5_ib"), ["error rdma-stack-mixed ib_core"]);
+        assert_eq!(set("ib_core"), ["error rdma-stack-mixed ib_core"]);
         let whole = with(|facts| {
             modules(facts).values_mut().for_each(|taint| *taint = "OE".into());
             facts.kernel.stack_version = Known::Value("24.10".into());
         });
-        assert_eq!(whole, ["rdma-stack-vendor ib_core"]);
+        assert_eq!(whole, ["info rdma-stack-vendor ib_core"]);
     }
 }

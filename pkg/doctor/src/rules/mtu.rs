@@ -130,17 +130,30 @@ mod tests {
     fn a_small_mtu_is_info_and_a_tiny_one_is_an_error() {
         let set =
             |mtu| with(move |facts| facts.links.iter_mut().for_each(|link| link.mtu = Known::Value(mtu)));
-        assert_eq!(set(1500), ["mtu-below-4096 eth0", "mtu-below-4096 eth1"]);
-        assert_eq!(set(1000), ["mtu-too-small eth0", "mtu-too-small eth1", "mtu-too-small eth2"]);
+        assert_eq!(set(1500), ["info mtu-below-4096 eth0", "info mtu-below-4096 eth1"]);
+        assert_eq!(
+            set(1000),
+            ["error mtu-too-small eth0", "error mtu-too-small eth1", "error mtu-too-small eth2"]
+        );
     }
 
     #[test]
     fn rails_must_have_the_same_mtu() {
-        assert_eq!(with(|facts| facts.links[1].mtu = Known::Value(9000)), ["mtu-differs eth1"]);
+        assert_eq!(with(|facts| facts.links[1].mtu = Known::Value(9000)), ["warning mtu-differs eth1"]);
+        let other_model = with(|facts| {
+            facts.links[1].mtu = Known::Value(9000);
+            facts.functions[1].model = "another".into();
+        });
+        assert!(other_model.is_empty(), "{other_model:?}");
+        let unused = with(|facts| {
+            facts.links[1].mtu = Known::Value(9000);
+            facts.devices[1].ports[0].state = Known::Value("DOWN".into());
+        });
+        assert!(!unused.iter().any(|finding| finding.contains("mtu")), "{unused:?}");
     }
 
     #[test]
     fn the_mtu_of_a_vf_must_not_exceed_that_of_its_pf() {
-        assert_eq!(with(|facts| facts.links[2].mtu = Known::Value(9000)), ["mtu-vf-above-pf eth2"]);
+        assert_eq!(with(|facts| facts.links[2].mtu = Known::Value(9000)), ["warning mtu-vf-above-pf eth2"]);
     }
 }

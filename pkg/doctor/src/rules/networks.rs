@@ -69,12 +69,12 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
 }
 
 impl NetworkOfNode {
-    fn object(&self) -> String {
+    pub(super) fn object(&self) -> String {
         format!("network {} ({})", self.name, self.source.text())
     }
 
     /// Returns the plugins with their names without the prefix `silkrail-`, if they are those of Silkrail.
-    fn kinds_of_ours(&self) -> impl Iterator<Item = (Option<&str>, &PluginOfNetwork)> {
+    pub(super) fn kinds_of_ours(&self) -> impl Iterator<Item = (Option<&str>, &PluginOfNetwork)> {
         self.plugins.iter().map(|plugin| (plugin.kind_of_ours(), plugin))
     }
 }
@@ -150,7 +150,7 @@ fn unusable(facts: &NodeFacts, network: &NetworkOfNode, plugin: &PluginOfNetwork
     // ifacer creates the master when the first pod is attached.
     let master = plugin.conf.text("master");
     let follows_ifacer = network.kinds_of_ours().any(|(kind, _)| kind == Some("ifacer"));
-    if follows_ifacer && master.is_some_and(|master| facts.link(master).is_none()) {
+    if follows_ifacer && master.is_some_and(|master| facts.link_called(master).is_none()) {
         return None;
     }
     let kind = &plugin.conf.kind;
@@ -221,7 +221,7 @@ const MODULES: [(&str, &str); 4] =
 fn module_missing(facts: &NodeFacts, network: &NetworkOfNode, plugin: &PluginOfNetwork) -> Option<Finding> {
     let kind = plugin.kind_of_ours()?;
     let (_, module) = MODULES.into_iter().find(|(plugin, _)| *plugin == kind)?;
-    let is_bond = kind == "ifacer" && plugin.conf.config.get("bond").is_some_and(|bond| bond.is_object());
+    let is_bond = kind == "ifacer" && plugin.conf.value("bond").is_some_and(|bond| bond.is_object());
     let module = if is_bond { "bonding" } else { module };
     if facts.kernel.has_module(module) == Some(true) || !facts.kernel.missing_modules.contains(&module) {
         return None;
@@ -279,3 +279,6 @@ fn layer(facts: &NodeFacts, network: &NetworkOfNode) -> Option<Finding> {
     let because = format!("{}: {}", vfs[0].name, layers[0]);
     Some(finding.because(because).fix("use ib-sriov for InfiniBand, and sriov for Ethernet"))
 }
+
+#[cfg(test)]
+mod tests;

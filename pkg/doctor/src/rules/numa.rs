@@ -48,7 +48,7 @@ mod tests {
                 facts.functions[0].numa_node = None;
             })
         };
-        assert_eq!(nodes(2), ["numa-unknown 0000:af:00.0"]);
+        assert_eq!(nodes(2), ["info numa-unknown 0000:af:00.0"]);
         assert!(nodes(1).is_empty());
     }
 
@@ -60,7 +60,12 @@ mod tests {
                     vec![Gpu { address: "0000:01:00.0".into(), numa_node: Some(node), ..Gpu::default() }]
             })
         };
-        assert_eq!(node(1), ["gpu-without-near-card 0000:01:00.0"]);
+        assert_eq!(node(1), ["info gpu-without-near-card 0000:01:00.0"]);
         assert!(node(0).is_empty());
+        let unknown = with(|facts| {
+            facts.functions.iter_mut().for_each(|function| function.numa_node = None);
+            facts.gpus = vec![Gpu { address: "0000:01:00.0".into(), numa_node: Some(1), ..Gpu::default() }];
+        });
+        assert!(unknown.is_empty(), "{unknown:?}");
     }
 }

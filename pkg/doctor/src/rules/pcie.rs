@@ -173,17 +173,20 @@ fn port_gigabits(facts: &NodeFacts, pf: &FunctionFacts) -> Option<f64> {
 mod tests {
     use super::super::testing::with;
     use super::*;
-    use crate::facts::{functions::Gpu, interrupts::Interrupts, pci_express::PcieControl};
+    use crate::{
+        Known,
+        facts::{functions::Gpu, interrupts::Interrupts, pci_express::PcieControl},
+    };
 
     #[test]
     fn a_link_below_its_maximum_is_reported() {
         assert_eq!(
             with(|facts| facts.functions[0].pcie.speed = Some(8.0)),
-            ["pcie-speed-reduced 0000:af:00.0"]
+            ["warning pcie-speed-reduced 0000:af:00.0"]
         );
         assert_eq!(
             with(|facts| facts.functions[0].pcie.width = Some(8)),
-            ["pcie-width-reduced 0000:af:00.0"]
+            ["warning pcie-width-reduced 0000:af:00.0"]
         );
         assert!(
             with(|facts| facts.functions[0].pcie.speed = None).is_empty(),
@@ -198,13 +201,26 @@ mod tests {
             (pcie.speed, pcie.max_speed, pcie.width, pcie.max_width) =
                 (Some(8.0), Some(8.0), Some(8), Some(8));
         });
-        assert_eq!(found, ["pcie-below-port 0000:af:00.0"]);
+        assert_eq!(found, ["warning pcie-below-port 0000:af:00.0"]);
+        // An InfiniBand port has no link.
+        let infiniband = |rate: &'static str| {
+            with(move |facts| {
+                let port = &mut facts.devices[0].ports[0];
+                (port.link, port.gids) = (None, None);
+                (port.layer, port.rate) = (Known::Value("InfiniBand".into()), Known::Value(rate.into()));
+            })
+        };
+        assert_eq!(infiniband("400 Gb/sec (4X NDR)"), ["warning pcie-below-port 0000:af:00.0"]);
+        assert!(infiniband("200 Gb/sec (4X HDR)").is_empty());
     }
 
     #[test]
     fn errors_of_cards_and_gpus_are_reported() {
         let errors = PcieErrors { nonfatal: 2, fatal: 0 };
-        assert_eq!(with(|facts| facts.functions[0].pcie_errors = errors), ["pcie-errors 0000:af:00.0"]);
+        assert_eq!(
+            with(|facts| facts.functions[0].pcie_errors = errors),
+            ["warning pcie-errors 0000:af:00.0"]
+        );
         let gpu = |change: fn(&mut Gpu)| {
             with(|facts| {
                 let mut gpu = Gpu { address: "0000:01:00.0".into(), numa_node: Some(0), ..Gpu::default() };
@@ -214,7 +230,7 @@ mod tests {
         };
         let healthy = gpu(|_| {});
         let more = |change| gpu(change).into_iter().filter(|id| !healthy.contains(id)).collect::<Vec<_>>();
-        assert_eq!(more(|gpu| gpu.pcie_errors.fatal = 1), ["pcie-errors 0000:01:00.0"]);
+        assert_eq!(more(|gpu| gpu.pcie_errors.fatal = 1), ["warning pcie-errors 0000:01:00.0"]);
         let as_built = more(|gpu| (gpu.pcie.width, gpu.pcie.max_width) = (Some(8), Some(16)));
         assert!(as_built.is_empty(), "a slot with eight lanes: {as_built:?}");
         let idle = more(|gpu| (gpu.pcie.speed, gpu.pcie.max_speed) = (Some(2.5), Some(32.0)));
@@ -232,19 +248,19 @@ mod tests {
         };
         let narrow = |gpus: Vec<Gpu>| {
             let mut found = with(|facts| facts.gpus = gpus);
-            found.retain(|finding| finding.starts_with("pcie"));
+            found.retain(|finding| finding.contains(" pcie"));
             found
         };
         let found =
             narrow(vec![gpu("01:00.0", "h100", 16), gpu("02:00.0", "h100", 8), gpu("03:00.0", "l4", 8)]);
-        assert_eq!(found, ["pcie-width-reduced 02:00.0"]);
+        assert_eq!(found, ["warning pcie-width-reduced 02:00.0"]);
     }
 
     #[test]
     fn small_reads_and_ordered_writes_are_reported_of_fast_ports() {
         let slow = PcieControl { max_read_request: 512, relaxed_ordering: false };
         let found = with(|facts| facts.functions[0].pcie_control = Some(slow));
-        assert_eq!(found, ["pcie-small-reads 0000:af:00.0", "pcie-ordered-writes 0000:af:00.0"]);
+        assert_eq!(found, ["info pcie-small-reads 0000:af:00.0", "info pcie-ordered-writes 0000:af:00.0"]);
         let passed_through = with(|facts| {
             facts.functions[0].pcie = PcieLink::default();
             facts.functions[0].pcie_control =
@@ -256,7 +272,7 @@ mod tests {
         let found = with(|facts| {
             facts.functions[0].pcie_control = Some(slow);
             for link in &mut facts.links {
-                link.speed = crate::Known::Value(25_000);
+                link.speed = Known::Value(25_000);
             }
         });
         assert!(found.is_empty(), "{found:?}");
@@ -270,7 +286,7 @@ mod tests {
                 facts.functions[0].interrupts = Interrupts { number, cpus, local_cpus: (0..4).collect() };
             })
         };
-        assert_eq!(interrupts(&[4, 5]), ["interrupts-remote 0000:af:00.0"]);
+        assert_eq!(interrupts(&[4, 5]), ["warning interrupts-remote 0000:af:00.0"]);
         assert!(interrupts(&[3, 4, 5]).is_empty(), "more queues than near CPUs");
         assert!(interrupts(&[]).is_empty());
     }

@@ -39,7 +39,7 @@ mod tests {
         });
         assert_eq!(
             found,
-            ["file-writable /opt/cni/bin/macvlan", "secret-readable /etc/silkrail/check.token"]
+            ["error file-writable /opt/cni/bin/macvlan", "warning secret-readable /etc/silkrail/check.token"]
         );
     }
 }

@@ -104,27 +104,41 @@ mod tests {
 
     #[test]
     fn a_device_of_a_pod_is_not_in_the_host_namespace() {
-        assert_eq!(with(|facts| entry(facts, "0000:af:00.1")), ["podmap-device-at-home 0000:af:00.1"]);
+        assert_eq!(
+            with(|facts| entry(facts, "0000:af:00.1")),
+            ["warning podmap-device-at-home 0000:af:00.1"]
+        );
         let in_the_pod = with(|facts| {
             entry(facts, "0000:af:00.1");
             facts.functions[2].rdma.clear();
         });
         assert!(in_the_pod.is_empty(), "{in_the_pod:?}");
+        let shared = with(|facts| {
+            entry(facts, "0000:af:00.1");
+            facts.pod_map.entries[0].rdma.mode = AttachMode::Shared;
+        });
+        assert!(shared.is_empty(), "{shared:?}");
     }
 
     #[test]
     fn a_device_of_a_pod_exists() {
-        assert_eq!(with(|facts| entry(facts, "0000:ff:00.1")), ["podmap-device-gone 0000:ff:00.1"]);
+        assert_eq!(with(|facts| entry(facts, "0000:ff:00.1")), ["error podmap-device-gone 0000:ff:00.1"]);
     }
 
     #[test]
     fn a_device_in_another_namespace_has_an_entry() {
-        assert_eq!(with(|facts| facts.functions[2].rdma.clear()), ["device-elsewhere 0000:af:00.1"]);
+        assert_eq!(with(|facts| facts.functions[2].rdma.clear()), ["info device-elsewhere 0000:af:00.1"]);
+        let of_other = with(|facts| {
+            facts.functions[2].rdma.clear();
+            facts.functions[3].rdma.clear();
+            entry(facts, "0000:b0:00.1");
+        });
+        assert_eq!(of_other, ["info device-elsewhere 0000:af:00.1"]);
     }
 
     #[test]
     fn an_invalid_entry_is_reported() {
         let found = with(|facts| facts.pod_map.broken.push("/run/x.json: invalid JSON".into()));
-        assert_eq!(found, ["podmap-broken /run/x.json"]);
+        assert_eq!(found, ["warning podmap-broken /run/x.json"]);
     }
 }

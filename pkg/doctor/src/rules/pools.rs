@@ -116,12 +116,13 @@ pub(super) fn examine(facts: &NodeFacts, found: &mut Vec<Finding>) {
 #[cfg(test)]
 mod tests {
     use super::super::testing::with;
+    use super::*;
 
     #[test]
     fn an_invalid_file_is_an_error() {
         let found =
             with(|facts| facts.pools.broken.push(("/etc/silkrail/pools.d/a.yaml".into(), "subnet".into())));
-        assert_eq!(found, ["pools-broken /etc/silkrail/pools.d/a.yaml"]);
+        assert_eq!(found, ["error pools-broken /etc/silkrail/pools.d/a.yaml"]);
     }
 
     #[test]
@@ -131,11 +132,23 @@ mod tests {
             facts.pools.of_any_node.push("v4-81".into());
             facts.pools.shared.push(("exported".into(), 3));
             facts.pools.full.push(("small".into(), 1));
+            facts.pools.nearly_full.push(("large".into(), 9));
+            facts.pools.overlapping.push(("a".into(), "b".into(), "10.7.0.20".into()));
+            let (address, link) = ("10.7.0.15".parse().unwrap(), "rail0".into());
+            facts.pools.of_node.push(PoolAddress { pool: "c".into(), address, link });
+            facts.pools.without_ipv6 = Some("six".into());
         });
-        assert_eq!(
-            found,
-            ["pools-twice twice", "pools-full small", "pools-of-spiderpool exported", "pools-any-node v4-81"]
-        );
+        let expected = [
+            "error pools-twice twice",
+            "error pools-node-address c",
+            "error pools-without-ipv6 six",
+            "warning pools-full small",
+            "warning pools-nearly-full large",
+            "warning pools-overlap a, b",
+            "warning pools-of-spiderpool exported",
+            "info pools-any-node v4-81",
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]
@@ -144,6 +157,6 @@ mod tests {
             facts.pools.dir = "/etc/silkrail/pools.d";
             facts.pools.ignored.push("ConfigMap".into());
         });
-        assert_eq!(found, ["pools-ignored /etc/silkrail/pools.d"]);
+        assert_eq!(found, ["info pools-ignored /etc/silkrail/pools.d"]);
     }
 }

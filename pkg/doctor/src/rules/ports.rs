@@ -165,8 +165,8 @@ fn same_guids(facts: &NodeFacts) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{findings, with};
-    use crate::{Known, NodeFacts, Severity};
+    use super::super::testing::with;
+    use crate::{Known, NodeFacts};
 
     fn set(facts: &mut NodeFacts, state: &str, physical: &str) {
         let port = &mut facts.devices[1].ports[0];
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn a_pf_whose_link_is_down_is_an_error_if_it_has_vfs() {
         let down = |vfs: bool| {
-            findings(move |facts| {
+            with(move |facts| {
                 set(facts, "DOWN", "Disabled");
                 facts.links[1].up = Known::Value(false);
                 facts.links[1].carrier = Known::Absent;
@@ -188,12 +188,8 @@ mod tests {
                 }
             })
         };
-        let (with_vfs, without) = (down(true), down(false));
-        assert_eq!((with_vfs.len(), with_vfs[0].id, with_vfs[0].severity), (1, "link-down", Severity::Error));
-        assert_eq!(
-            (without[0].id, without[0].severity, &*without[0].object),
-            ("link-down", Severity::Warning, "eth1")
-        );
+        assert_eq!(down(true), ["error link-down eth1"]);
+        assert_eq!(down(false), ["warning link-down eth1"]);
     }
 
     #[test]
@@ -204,8 +200,18 @@ mod tests {
                 facts.links[1].carrier = Known::Value(carrier);
             })
         };
-        assert_eq!(carrier(0), ["link-no-carrier eth1"]);
-        assert_eq!(carrier(1), ["port-not-active mlx5_1 port 1"]);
+        assert_eq!(carrier(0), ["error link-no-carrier eth1"]);
+        assert_eq!(carrier(1), ["error port-not-active mlx5_1 port 1"]);
+        let without_link = with(|facts| {
+            set(facts, "DOWN", "Polling");
+            facts.devices[1].ports[0].link = None;
+        });
+        assert_eq!(without_link, ["error port-not-active mlx5_1 port 1"]);
+        // The link of a VF is down until a pod uses it.
+        let vf_with_carrier = with(|facts| facts.links[2].up = Known::Value(true));
+        assert_eq!(vf_with_carrier, ["error port-not-active mlx5_2 port 1"]);
+        let vf_without_link = with(|facts| facts.devices[2].ports[0].link = None);
+        assert!(vf_without_link.is_empty(), "{vf_without_link:?}");
     }
 
     #[test]
@@ -217,35 +223,41 @@ mod tests {
                 facts.devices[1].ports[0].link = None;
             })
         };
-        assert_eq!(physical("LinkUp"), ["ib-no-subnet-manager mlx5_1 port 1"]);
-        assert_eq!(physical("Polling"), ["port-not-active mlx5_1 port 1"]);
-        let vf = findings(|facts| {
+        assert_eq!(physical("LinkUp"), ["error ib-no-subnet-manager mlx5_1 port 1"]);
+        assert_eq!(physical("Polling"), ["error port-not-active mlx5_1 port 1"]);
+        let vf = with(|facts| {
             let port = &mut facts.devices[2].ports[0];
             (port.layer, port.physical) = (Known::Value("InfiniBand".into()), Known::Value("LinkUp".into()));
         });
-        assert_eq!(
-            (vf[0].id, vf[0].severity),
-            ("ib-no-subnet-manager", Severity::Info),
-            "no pod uses it yet"
-        );
+        assert_eq!(vf, ["info ib-no-subnet-manager mlx5_2 port 1"], "no pod uses it yet");
     }
 
     #[test]
     fn a_guid_must_be_unique_and_not_zero() {
         let guid =
             |guid: &'static str| with(move |facts| facts.devices[1].node_guid = Known::Value(guid.into()));
-        assert_eq!(guid("0000:0000:0000:0000"), ["node-guid-zero mlx5_1"]);
-        assert_eq!(guid("0c42:a103:0065:1230"), ["node-guid-duplicate mlx5_0"]);
+        assert_eq!(guid("0000:0000:0000:0000"), ["error node-guid-zero mlx5_1"]);
+        assert_eq!(guid("0c42:a103:0065:1230"), ["warning node-guid-duplicate mlx5_0"]);
+        let of_rxe = with(|facts| {
+            facts.devices[1].node_guid = Known::Value("0c42:a103:0065:1230".into());
+            facts.devices[1].driver = Some("rxe".into());
+        });
+        assert!(of_rxe.is_empty(), "a software device on the link of the card: {of_rxe:?}");
+        let zero = with(|facts| {
+            facts.devices[..2]
+                .iter_mut()
+                .for_each(|device| device.node_guid = Known::Value("0000:0000".into()));
+        });
+        assert_eq!(zero, ["error node-guid-zero mlx5_0", "error node-guid-zero mlx5_1"]);
     }
 
     #[test]
     fn an_infiniband_vf_without_guid_waits_for_a_pod() {
-        let found = findings(|facts| {
+        let found = with(|facts| {
             let vf = &mut facts.devices[2];
             vf.node_guid = Known::Value("0000:0000:0000:0000".into());
             vf.ports[0].layer = Known::Value("InfiniBand".into());
         });
-        let ids: Vec<_> = found.iter().map(|finding| (finding.id, finding.severity)).collect();
-        assert_eq!(ids, [("node-guid-zero", Severity::Info)]);
+        assert_eq!(found, ["info node-guid-zero mlx5_2"]);
     }
 }

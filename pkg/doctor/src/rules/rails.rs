@@ -73,7 +73,8 @@ fn pods(facts: &NodeFacts) -> Vec<Finding> {
     let mut by_subnet: BTreeMap<IpNetwork, BTreeMap<&str, (String, bool)>> = BTreeMap::new();
     for (network, plugin) in facts.networks.plugins().filter(|(_, plugin)| plugin.ours) {
         let Some(master) = plugin.conf.text("master") else { continue };
-        let has_table = plugin.conf.config.get("rail").is_some_and(|rail| *rail != false);
+        let master = facts.link_called(master).map_or(master, |link| link.name.as_str());
+        let has_table = plugin.conf.value("rail").is_some_and(|rail| *rail != false);
         for subnet in subnets(facts, plugin) {
             by_subnet.entry(subnet).or_default().insert(master, (network.name.clone(), has_table));
         }
@@ -102,10 +103,8 @@ fn pods(facts: &NodeFacts) -> Vec<Finding> {
 
 /// Returns the IPv4 subnets of the pools that a configuration lists.
 fn subnets(facts: &NodeFacts, plugin: &PluginOfNetwork) -> BTreeSet<IpNetwork> {
-    let ipam = plugin.conf.config.get("ipam");
-    let inline =
-        ipam.and_then(|ipam| ipam.get("pools")).and_then(|pools| ipam::Pools::from_inline(pools).ok());
-    let listed = ipam.and_then(|ipam| ipam.get("default_ipv4_ippool")?.as_array());
+    let inline = plugin.conf.ipam_value("pools").and_then(|pools| ipam::Pools::from_inline(pools).ok());
+    let listed = plugin.conf.ipam_value("default_ipv4_ippool").and_then(|listed| listed.as_array());
     let named =
         listed.into_iter().flatten().filter_map(|name| facts.pools.subnets.get(name.as_str()?)).copied();
     let inline: Vec<_> = inline.iter().flat_map(|pools| pools.iter().map(|pool| pool.subnet)).collect();
@@ -118,8 +117,46 @@ fn subnet(address: IpNetwork) -> IpNetwork {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::with;
+    use serde_json::json;
+
+    use super::super::testing::{network, with};
     use crate::facts::links::ArpSettings;
+
+    #[test]
+    fn networks_in_one_subnet_need_a_table_for_each_rail() {
+        let found = |second: &str, rails: [bool; 2]| {
+            with(|facts| {
+                for (at, (subnet, rail)) in ["10.7.0.0/24", second].into_iter().zip(rails).enumerate() {
+                    let ips = subnet.replace("0/24", "9");
+                    let ipam = json!({"type": "silkrail-ipam", "pools": [{"name": "p", "subnet": subnet, "ips": [ips]}]});
+                    let plugin =
+                        json!({"type": "macvlan", "master": format!("eth{at}"), "rail": rail, "ipam": ipam});
+                    facts.networks.networks.push(network(&format!("rail{at}"), &json!([plugin])));
+                }
+            })
+        };
+        let share = ["warning networks-share-subnet rail0, rail1"];
+        assert_eq!(found("10.7.0.0/24", [false, false]), share);
+        assert_eq!(found("10.7.0.0/24", [true, false]), share);
+        assert!(found("10.7.0.0/24", [true, true]).is_empty());
+        assert!(found("10.8.0.0/24", [false, false]).is_empty());
+        let named = |second: [&str; 2], ours: bool| {
+            with(|facts| {
+                for (name, subnet) in [("a", "10.7.0.0/24"), ("b", "10.8.0.0/24"), ("c", "10.7.0.0/24")] {
+                    facts.pools.subnets.insert(name.into(), subnet.parse().unwrap());
+                }
+                for (at, pools) in [["a", "x"], second].into_iter().enumerate() {
+                    let ipam = json!({"type": "silkrail-ipam", "default_ipv4_ippool": pools});
+                    let plugin = json!({"type": "macvlan", "master": format!("eth{at}"), "ipam": ipam});
+                    let mut network = network(&format!("rail{at}"), &json!([plugin]));
+                    network.plugins[0].ours = ours;
+                    facts.networks.networks.push(network);
+                }
+            })
+        };
+        assert_eq!(named(["b", "c"], true), share);
+        assert!(named(["b", "x"], true).is_empty() && named(["b", "c"], false).is_empty());
+    }
 
     #[test]
     fn two_links_in_one_subnet_need_settings() {
@@ -134,9 +171,9 @@ mod tests {
                 }
             })
         };
-        assert_eq!(found(0, 2, 0), ["rails-share-subnet eth0, eth1"]);
-        assert_eq!(found(1, 1, 0), ["rails-share-subnet eth0, eth1"]);
-        assert_eq!(found(1, 2, 1), ["rails-share-subnet eth0, eth1"]);
+        assert_eq!(found(0, 2, 0), ["warning rails-share-subnet eth0, eth1"]);
+        assert_eq!(found(1, 1, 0), ["warning rails-share-subnet eth0, eth1"]);
+        assert_eq!(found(1, 2, 1), ["warning rails-share-subnet eth0, eth1"]);
         assert!(found(1, 2, 2).is_empty() && found(2, 2, 0).is_empty());
     }
 }

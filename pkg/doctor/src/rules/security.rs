@@ -43,13 +43,13 @@ mod tests {
     #[test]
     fn a_kernel_that_is_locked_down_is_info() {
         let level = |text: &'static str| with(move |facts| facts.kernel.lockdown = Known::Value(text.into()));
-        assert_eq!(level("none [integrity] confidentiality"), ["kernel-lockdown kernel"]);
+        assert_eq!(level("none [integrity] confidentiality"), ["info kernel-lockdown kernel"]);
         assert!(level("[none] integrity confidentiality").is_empty());
     }
 
     #[test]
     fn enforcing_selinux_is_info() {
-        assert_eq!(with(|facts| facts.kernel.selinux = Known::Value(1)), ["selinux-enforcing SELinux"]);
+        assert_eq!(with(|facts| facts.kernel.selinux = Known::Value(1)), ["info selinux-enforcing SELinux"]);
         assert!(with(|facts| facts.kernel.selinux = Known::Value(0)).is_empty());
     }
 }

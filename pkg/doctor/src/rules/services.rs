@@ -49,8 +49,15 @@ mod tests {
                 (facts.services.systemd, facts.services.node_enabled) = (systemd, enabled);
             })
         };
-        assert_eq!(enabled(true, false), ["node-file-not-at-boot /node.yaml"]);
+        assert_eq!(enabled(true, false), ["warning node-file-not-at-boot /node.yaml"]);
         assert!(enabled(true, true).is_empty() && enabled(false, false).is_empty());
+        let broken = with(|facts| {
+            let (file, problem) = ("/node.yaml".into(), Some("pfs[0]".into()));
+            facts.wanted = Some(DesiredState { file, problem, ..DesiredState::default() });
+            facts.services.systemd = true;
+        });
+        assert_eq!(broken, ["error node-file-broken /node.yaml"]);
+        assert!(with(|facts| facts.services.systemd = true).is_empty(), "there is no file");
     }
 
     #[test]
@@ -58,7 +65,7 @@ mod tests {
         let runs = |runs| {
             with(|facts| (facts.services.silkraild_enabled, facts.services.silkraild_runs) = (true, runs))
         };
-        assert_eq!(runs(false), ["silkraild-not-running silkraild.service"]);
+        assert_eq!(runs(false), ["warning silkraild-not-running silkraild.service"]);
         assert!(runs(true).is_empty());
     }
 }

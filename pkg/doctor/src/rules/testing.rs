@@ -1,6 +1,11 @@
 //! The facts of a healthy node, for the tests of the rules: each test changes one fact.
 
+mod snapshot;
+
 use std::collections::BTreeMap;
+
+use cni_networks::{Network, NetworkPlugin};
+use serde_json::{Value, json};
 
 use crate::{
     Finding, Known, NodeFacts,
@@ -14,8 +19,10 @@ use crate::{
         limits::MemlockLimit,
         links::{CongestionControl, LinkFacts},
         mode::ModeFacts,
+        networks::{NetworkOfNode, NetworkSource, PluginOfNetwork},
         nodes::{self, DeviceNode, DeviceNodes},
         pci_express::PcieLink,
+        plugin_status::PluginStatus,
     },
 };
 
@@ -166,19 +173,39 @@ pub(super) fn ours(name: &str) -> PluginFile {
     }
 }
 
-/// Returns the findings for a healthy node after `change`, as `id object`.
-pub(super) fn with(change: impl FnOnce(&mut NodeFacts)) -> Vec<String> {
-    findings(change).iter().map(|finding| format!("{} {}", finding.id, finding.object)).collect()
+/// A network for Multus, whose plugins are ours, are there and accept it.
+pub(super) fn network(name: &str, plugins: &Value) -> NetworkOfNode {
+    let list = json!({"cniVersion": "1.0.0", "name": name, "plugins": plugins});
+    let plugin = |conf: NetworkPlugin| PluginOfNetwork {
+        file: Known::Value(conf.kind.clone()),
+        ipam_file: None,
+        ours: true,
+        status: Some(PluginStatus::Ready),
+        conf,
+    };
+    let plugins = Network::from_file("x.conflist", &list.to_string()).unwrap().plugins;
+    NetworkOfNode {
+        source: NetworkSource::Multus(format!("/{name}")),
+        name: name.into(),
+        plugins: plugins.into_iter().map(plugin).collect(),
+        resource: None,
+    }
 }
 
-/// Returns the findings for a healthy node after `change`. Each must have a remedy, unless it is informational.
+/// Returns the findings for a healthy node after `change`, as `severity id object`.
+pub(super) fn with(change: impl FnOnce(&mut NodeFacts)) -> Vec<String> {
+    let name = |finding: &Finding| format!("{} {} {}", finding.severity, finding.id, finding.object);
+    findings(change).iter().map(name).collect()
+}
+
+/// Returns the findings for a healthy node after `change`. Each must be in the snapshot, with all its texts.
 pub(super) fn findings(change: impl FnOnce(&mut NodeFacts)) -> Vec<Finding> {
     let mut facts = healthy();
     change(&mut facts);
     let findings = super::examine(&facts).findings;
     for finding in &findings {
-        assert!(!finding.summary.is_empty(), "{finding:?}");
         assert!(finding.severity == crate::Severity::Info || !finding.fix.is_empty(), "{finding:?}");
+        snapshot::compare(finding);
     }
     findings
 }

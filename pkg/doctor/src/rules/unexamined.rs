@@ -52,13 +52,17 @@ mod tests {
     #[test]
     fn an_unexamined_object_is_reported() {
         let gap = Unexamined { what: "/sys/x".into(), why: "permission denied".into() };
-        assert_eq!(with(|facts| facts.unexamined.push(gap)), ["not-examined /sys/x"]);
+        let gaps = |number| vec![gap.clone(); number];
+        assert_eq!(with(|facts| facts.unexamined = gaps(1)), ["info not-examined /sys/x"]);
+        assert_eq!(with(|facts| facts.unexamined = gaps(30)).len(), 30);
+        let more = with(|facts| facts.unexamined = gaps(31));
+        assert_eq!((more.len(), &*more[30]), (31, "info not-examined others"));
     }
 
     #[test]
     fn another_namespace_or_user_is_reported() {
         let found = with(|facts| facts.look.nodes_netns = Some(false));
-        assert_eq!(found, ["not-the-nodes-namespace network namespace"]);
-        assert_eq!(with(|facts| facts.look.superuser = false), ["not-root uid"]);
+        assert_eq!(found, ["warning not-the-nodes-namespace network namespace"]);
+        assert_eq!(with(|facts| facts.look.superuser = false), ["info not-root uid"]);
     }
 }

@@ -102,7 +102,7 @@ mod tests {
             facts.functions[2].rdma.clear();
             facts.functions[2].uverbs.clear();
         });
-        assert_eq!(unbound, ["vf-without-driver 0000:af:00.1"]);
+        assert_eq!(unbound, ["error vf-without-driver 0000:af:00.1"]);
         let without = |driver: &'static str| {
             with(move |facts| {
                 facts.functions[2].driver = Some(driver.into());
@@ -110,7 +110,7 @@ mod tests {
                 facts.functions[2].uverbs.clear();
             })
         };
-        assert_eq!(without("iavf"), ["vf-without-rdma 0000:af:00.1"]);
+        assert_eq!(without("iavf"), ["info vf-without-rdma 0000:af:00.1"]);
         for driver in ["vfio-pci", "mlx5_vfio_pci", "igb_uio", "uio_pci_generic"] {
             assert!(without(driver).is_empty(), "{driver}");
         }
@@ -126,26 +126,37 @@ mod tests {
         };
         assert_eq!((severity("iavf"), severity("ice")), (Severity::Info, Severity::Error));
         let elsewhere = with(|facts| facts.functions[2].rdma.clear());
-        assert_eq!(elsewhere, ["device-elsewhere 0000:af:00.1"], "it is in a pod");
+        assert_eq!(elsewhere, ["info device-elsewhere 0000:af:00.1"], "it is in a pod");
     }
 
     #[test]
     fn a_pf_has_the_number_of_vfs_in_sriov_numvfs() {
         let found = with(|facts| facts.functions[0].num_vfs = Known::Value(4));
-        assert_eq!(found, ["vf-count-differs 0000:af:00.0"]);
+        assert_eq!(found, ["error vf-count-differs 0000:af:00.0"]);
     }
 
     #[test]
     fn disabled_autoprobe_is_info() {
         assert_eq!(
             with(|facts| facts.functions[0].autoprobe = Known::Value(0)),
-            ["vf-autoprobe-off 0000:af:00.0"]
+            ["info vf-autoprobe-off 0000:af:00.0"]
         );
+        let without_vfs = with(|facts| {
+            facts.functions.truncate(2);
+            facts.devices.truncate(2);
+            facts.functions[1].vfs.clear();
+            (facts.functions[1].num_vfs, facts.functions[1].autoprobe) = (Known::Value(0), Known::Value(0));
+        });
+        assert!(without_vfs.is_empty(), "{without_vfs:?}");
     }
 
     #[test]
     fn a_mellanox_card_without_driver_is_an_error() {
         let found = with(|facts| facts.functions[0].driver = None);
-        assert_eq!(found, ["pf-without-driver 0000:af:00.0"]);
+        assert_eq!(found, ["error pf-without-driver 0000:af:00.0"]);
+        let other = with(|facts| {
+            (facts.functions[0].driver, facts.functions[0].vendor) = (None, "0x8086".into());
+        });
+        assert!(other.is_empty(), "{other:?}");
     }
 }

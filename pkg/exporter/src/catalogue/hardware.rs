@@ -165,10 +165,105 @@ mod tests {
 
     #[test]
     fn a_level_is_a_gauge_without_total() {
-        for (word, family) in [("active_qps", "rdma_active_qps"), ("watermark_mrs", "rdma_watermark_mrs")] {
+        for (word, family) in [
+            ("active_qps", "rdma_active_qps"),
+            ("watermark_mrs", "rdma_watermark_mrs"),
+            ("current_rate", "rdma_current_rate"),
+            ("num_qps_congested", "rdma_num_qps_congested"),
+        ] {
             let metric = metric(word).unwrap();
             assert!(metric.is_gauge && !metric.wraps && metric.pod_family.is_none());
             assert_eq!(metric.family.as_deref(), Some(family));
+        }
+    }
+
+    #[test]
+    fn each_direction_of_a_driver_has_its_name() {
+        for (received, sent, rank) in [
+            ("rx_roce_only_bytes", "tx_roce_only_bytes", 1),
+            ("ip4_in_octets", "ip4_out_octets", 1),
+            ("ip6_in_octets", "ip6_out_octets", 1),
+            ("rcvd_bytes", "sent_bytes", 1),
+            ("rx_bytes_cnt", "tx_bytes_cnt", 1),
+            ("rx_bytes", "tx_bytes", 2),
+            ("rdma_rx_bytes", "rdma_tx_bytes", 4),
+        ] {
+            let roles =
+                [received, sent].map(|name| metric(name).unwrap()).map(|metric| (metric.role, metric.rank));
+            assert_eq!(roles, [(Some(Bytes(Receive)), rank), (Some(Bytes(Transmit)), rank)], "{received}");
+        }
+        for (received, sent, rank) in [
+            ("rx_roce_only_pkts", "tx_roce_only_pkts", 1),
+            ("ip4_in_pkts", "ip4_out_pkts", 1),
+            ("ip6_in_pkts", "ip6_out_pkts", 1),
+            ("rcvd_pkts", "sent_pkts", 1),
+            ("rx_packets_cnt", "tx_packets_cnt", 1),
+            ("rx_pkts", "tx_pkts", 2),
+            ("rx_pkt", "tx_pkt", 2),
+            ("rx_packets", "tx_packets", 2),
+            ("rdma_rx_packets", "rdma_tx_packets", 4),
+        ] {
+            let roles =
+                [received, sent].map(|name| metric(name).unwrap()).map(|metric| (metric.role, metric.rank));
+            assert_eq!(
+                roles,
+                [(Some(Packets(Receive)), rank), (Some(Packets(Transmit)), rank)],
+                "{received}"
+            );
+        }
+    }
+
+    #[test]
+    fn drivers_have_other_names_for_the_same_error() {
+        for (error, names) in [
+            (
+                "out_of_sequence",
+                &["out_of_sequence", "out_of_seq_request", "oos_drop_count", "responder_oos"][..],
+            ),
+            ("packet_seq_err", &["packet_seq_err", "rcvd_seq_err", "seq_err_naks_rcvd", "requester_oos_nak"]),
+            ("implied_nak", &["implied_nak_seq_err", "missing_resp", "requester_implicit_nak"]),
+            (
+                "ack_timeout",
+                &["local_ack_timeout_err", "to_retransmits", "completer_retry_err", "requester_timeout"],
+            ),
+            ("rnr_nak", &["rnr_nak_retry_err", "rnr_naks_rcvd", "rcvd_rnr_err", "requester_rnr_nak"]),
+            (
+                "rnr_no_wqe",
+                &["out_of_buffer", "rx_out_of_buffer", "send_rnr_err", "rx_drops", "responder_rnr_nak"],
+            ),
+            (
+                "retries_exceeded",
+                &["req_transport_retries_exceeded", "max_retry_exceeded", "retry_exceeded_err"],
+            ),
+            ("rnr_retries_exceeded", &["req_rnr_retries_exceeded", "retry_rnr_exceeded_err"]),
+            (
+                "remote_access",
+                &["req_remote_access_errors", "resp_remote_access_errors", "remote_access_err"],
+            ),
+            ("cqe_error", &["req_cqe_error", "resp_cqe_error"]),
+            ("cqe_flush", &["req_cqe_flush_error", "resp_cqe_flush_error"]),
+            (
+                "discard",
+                &["tx_roce_errors", "tx_roce_discards", "rx_roce_errors", "rx_roce_discards", "rx_err_pkt"],
+            ),
+        ] {
+            for name in names {
+                let metric = metric(name).unwrap();
+                assert_eq!((metric.role, metric.rank, metric.wraps), (Some(Error(error)), 0, true), "{name}");
+            }
+        }
+        for (event, names) in [
+            ("ecn_marked", &["np_ecn_marked_roce_packets", "rx_ecn_marked_pkts", "received_ecns"][..]),
+            (
+                "cnp_sent",
+                &["np_cnp_sent", "np_cnp_pkts", "tx_cnp_pkts", "tx_cnp_pkt", "cnp_sent", "sent_cnps"],
+            ),
+            ("cnp_handled", &["rp_cnp_handled", "rx_cnp_pkts", "rx_cnp_pkt", "cnp_handled", "received_cnps"]),
+            ("cnp_ignored", &["rp_cnp_ignored", "cnp_ignored"]),
+        ] {
+            for name in names {
+                assert_eq!(metric(name).unwrap().role, Some(Congestion(event)), "{name}");
+            }
         }
     }
 

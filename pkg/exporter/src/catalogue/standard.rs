@@ -72,6 +72,16 @@ mod tests {
     fn data_is_counted_in_words_of_four_bytes() {
         let data = metric("port_xmit_data").unwrap();
         assert_eq!((data.role, data.scale, data.family), (Some(Bytes(Transmit)), 4, None));
+        for (name, role, scale) in [
+            ("port_rcv_data", Bytes(Receive), 4),
+            ("port_rcv_packets", Packets(Receive), 1),
+            ("port_xmit_packets", Packets(Transmit), 1),
+            ("port_rcv_errors", Error("discard"), 1),
+            ("port_xmit_discards", Error("discard"), 1),
+        ] {
+            let metric = metric(name).unwrap();
+            assert_eq!((metric.role, metric.scale, metric.rank), (Some(role), scale, 0), "{name}");
+        }
     }
 
     #[test]

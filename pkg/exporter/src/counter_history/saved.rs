@@ -3,7 +3,9 @@
 
 use std::{
     collections::HashMap,
+    fmt,
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -26,10 +28,39 @@ struct SavedCounters {
     ports: Vec<SavedPort>,
 }
 
+/// Gets the content of the file whenever it is to be replaced, if another process writes it. It must not wait.
+#[derive(Clone)]
+pub struct CounterSink(Arc<dyn Fn(Vec<u8>) + Send + Sync>);
+
+impl CounterSink {
+    /// Returns a sink that calls a function.
+    pub fn new(send: impl Fn(Vec<u8>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(send))
+    }
+}
+
+impl fmt::Debug for CounterSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CounterSink")
+    }
+}
+
+/// Replaces the file of the offsets, and creates its directory.
+///
+/// # Errors
+/// Why it cannot be written, as a text.
+pub fn save_counters(path: &Path, content: &[u8]) -> Result<(), String> {
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    statefile::make_dir(directory, DIRECTORY_MODE)
+        .and_then(|()| statefile::replace(path, FILE_MODE, content))
+        .map_err(|error| error.to_string())
+}
+
 /// The file of the offsets.
 #[derive(Debug)]
 pub(crate) struct CounterFile {
     path: PathBuf,
+    sink: Option<CounterSink>,
     boot_id: String,
     /// The offsets at the last save, and its time.
     saved: Option<(u64, Instant)>,
@@ -38,8 +69,8 @@ pub(crate) struct CounterFile {
 }
 
 impl CounterFile {
-    pub(crate) fn new(path: PathBuf, boot_id: String) -> Self {
-        Self { path, boot_id, saved: None, error: None }
+    pub(crate) fn new(path: PathBuf, boot_id: String, sink: Option<CounterSink>) -> Self {
+        Self { path, sink, boot_id, saved: None, error: None }
     }
 
     /// Reads the offsets of this boot into a history.
@@ -87,11 +118,12 @@ impl CounterFile {
     }
 
     fn write(&self, content: &SavedCounters) -> Result<(), String> {
-        let directory = self.path.parent().unwrap_or(Path::new("/"));
         let text = serde_json::to_vec(content).map_err(|error| error.to_string())?;
-        statefile::make_dir(directory, DIRECTORY_MODE)
-            .and_then(|()| statefile::replace(&self.path, FILE_MODE, &text))
-            .map_err(|error| error.to_string())
+        match &self.sink {
+            Some(sink) => (sink.0)(text),
+            None => save_counters(&self.path, &text)?,
+        }
+        Ok(())
     }
 
     fn log(&mut self, what: String) {
@@ -137,7 +169,7 @@ mod tests {
     use super::*;
 
     fn file(dir: &Path) -> CounterFile {
-        CounterFile::new(dir.join("silkraild/counters.json"), "this-boot".into())
+        CounterFile::new(dir.join("silkraild/counters.json"), "this-boot".into(), None)
     }
 
     fn restarted(dir: &Path) -> HistoryTest {
@@ -159,6 +191,26 @@ mod tests {
         file(dir.path()).save(&second.history);
         let mut third = restarted(dir.path());
         assert_eq!(third.enter(None, 5, 0), 2 * (1 << 32) + 5, "it wrapped while no daemon ran");
+    }
+
+    #[test]
+    fn a_wrap_is_saved_at_once_and_other_values_after_a_while() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut test, mut file) = (HistoryTest::new(), file(dir.path()));
+        test.enter(None, 4_294_967_290, 0);
+        file.save(&test.history);
+        test.enter(None, 4, 0);
+        file.save(&test.history);
+        assert_eq!(restarted(dir.path()).enter(None, 4_294_967_295, 0), (1 << 33) - 1);
+        let content = || fs::read(dir.path().join("silkraild/counters.json")).unwrap();
+        let before = content();
+        test.enter(None, 2_000_000_000, 0);
+        file.save(&test.history);
+        assert_eq!(content(), before);
+        let saved = file.saved.as_mut().unwrap();
+        saved.1 = saved.1.checked_sub(SAVE_INTERVAL).unwrap();
+        file.save(&test.history);
+        assert_ne!(content(), before);
     }
 
     #[test]
@@ -210,6 +262,61 @@ mod tests {
     }
 
     #[test]
+    fn a_port_that_was_not_read_yet_keeps_its_offset_and_a_node_without_ports_has_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        file(dir.path()).save(&HistoryTest::new().history);
+        assert!(!dir.path().join("silkraild").exists());
+        let mut test = HistoryTest::new();
+        test.enter(None, 4_294_967_290, 0);
+        test.enter(None, 4, 0);
+        file(dir.path()).save(&test.history);
+        // Its device hangs while two daemons read another one.
+        for _ in 0..2 {
+            let mut other = restarted(dir.path());
+            other.port = (8, 1);
+            other.enter(None, 5, 0);
+            file(dir.path()).save(&other.history);
+        }
+        assert_eq!(restarted(dir.path()).enter(None, 9, 0), (1 << 32) + 9);
+    }
+
+    #[test]
+    fn another_process_can_write_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let (sender, sent) = std::sync::mpsc::channel();
+        let sink = CounterSink::new(move |text| sender.send(text).unwrap());
+        let path = dir.path().join("silkraild/counters.json");
+        let mut test = HistoryTest::new();
+        test.enter(None, 4_294_967_290, 0);
+        test.enter(None, 4, 0);
+        CounterFile::new(path.clone(), "this-boot".into(), Some(sink)).save(&test.history);
+        assert!(!path.exists());
+        save_counters(&path, &sent.recv().unwrap()).unwrap();
+        assert_eq!(restarted(dir.path()).enter(None, 9, 0), (1 << 32) + 9);
+    }
+
+    #[test]
+    fn a_failed_save_is_tried_again_and_all_ports_that_are_gone_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut test, mut file) = (HistoryTest::new(), file(dir.path()));
+        test.enter(None, 1, 0);
+        fs::write(dir.path().join("silkraild"), "not a directory").unwrap();
+        file.save(&test.history);
+        assert!(file.error.is_some() && file.saved.is_none());
+        fs::remove_file(dir.path().join("silkraild")).unwrap();
+        file.save(&test.history);
+        assert!(file.error.is_none() && file.saved.is_some());
+        let ports = |dir: &Path| {
+            CounterFile::new(dir.join("silkraild/counters.json"), "this-boot".into(), None).read()
+        };
+        assert_eq!(ports(dir.path()).unwrap().len(), 1);
+        test.history.forget(|_| true);
+        test.history.forget(|_| true);
+        file.save(&test.history);
+        assert!(ports(dir.path()).unwrap().is_empty());
+    }
+
+    #[test]
     fn another_boot_another_device_and_a_damaged_file_start_at_0() {
         let dir = tempfile::tempdir().unwrap();
         let mut test = HistoryTest::new();
@@ -217,7 +324,7 @@ mod tests {
         test.enter(None, 4, 0);
         file(dir.path()).save(&test.history);
         let mut other = HistoryTest::new();
-        CounterFile::new(dir.path().join("silkraild/counters.json"), "next-boot".into())
+        CounterFile::new(dir.path().join("silkraild/counters.json"), "next-boot".into(), None)
             .restore(&mut other.history);
         assert_eq!(other.enter(None, 9, 0), 9);
         let mut other = HistoryTest { device: "0000:b0:00.0".into(), ..restarted(dir.path()) };

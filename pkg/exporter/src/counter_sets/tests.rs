@@ -204,3 +204,18 @@ fn a_port_is_unbound_while_none_of_its_queue_pairs_has_a_set() {
     assert_eq!(unbound(&in_use, &[retries(1, 304, 0)]), [2]);
     assert_eq!(unbound(&in_use, &[]), [1, 2]);
 }
+
+#[test]
+fn a_pod_is_the_same_by_its_uid_or_while_it_is_unknown() {
+    let nameless = |name: &str| Arc::new(PodInfo { namespace: "ml".into(), name: name.into(), uid: None });
+    for (before, now, is) in [
+        (Some(pod("1", "1")), Some(pod("a", "1")), true), // its name is known by now
+        (Some(pod("a", "1")), Some(pod("a", "2")), false),
+        (Some(nameless("a")), Some(nameless("a")), true),
+        (Some(nameless("a")), Some(nameless("b")), false),
+        (None, Some(pod("a", "1")), true),
+        (Some(pod("a", "1")), None, true),
+    ] {
+        assert_eq!(is_same(before.as_ref(), now.as_ref()), is, "{before:?} {now:?}");
+    }
+}

@@ -44,6 +44,7 @@ fn exporter(root: &Path) -> Exporter {
         kept_files: 0,
         spiderpool: false,
         counter_file: None,
+        counter_sink: None,
         psn_interval: Duration::from_secs(1),
         psn_drivers: Vec::new(),
         resources: crate::ResourceHealthStore::default(),
@@ -170,6 +171,112 @@ fn sampled_packets_are_kept_while_the_pod_is_known_or_connected() {
     name(root.path(), false);
     exporter.attribute_to(Vec::new(), sampled(0, false));
     assert_eq!(exporter.first(Attribution::Psn), None, "the pod is gone");
+}
+
+#[test]
+fn traffic_on_a_device_belongs_to_the_pod_in_its_namespace_or_else_to_its_sole_user() {
+    let exclusive = Arc::new(PodInfo { namespace: "ml".into(), name: "whole".into(), uid: None });
+    let count = |base: &DeviceReading, value| DeviceReading {
+        ports: vec![crate::counter_layout::tests::port(&[("out_of_sequence", value)], &[], &[])],
+        ..base.clone()
+    };
+    let in_pod = DeviceReading { on_node: false, pod: Some(exclusive), ..reading(None) };
+    let in_process = DeviceReading { on_node: false, ..reading(None) };
+    for (base, account) in [
+        (in_pod, Some(("whole", Attribution::ExclusiveNetns))),
+        (reading(None), Some(("train-0", Attribution::SoleUser))),
+        (in_process, None),
+    ] {
+        let root = tempfile::tempdir().unwrap();
+        node(root.path());
+        name(root.path(), true);
+        let mut exporter = exporter(root.path());
+        for value in [5, 9, 12] {
+            exporter.attribute_to(vec![count(&base, value)], psn::SamplerOutput::default());
+        }
+        let found = exporter.history.accounts().iter().flat_map(|(pod, accounts)| {
+            accounts.iter().map(|((_, _, how), values)| (pod.name.clone(), *how, values.values[0]))
+        });
+        let expected = account.map(|(pod, how)| (pod.to_owned(), how, 7));
+        assert_eq!(found.collect::<Vec<_>>(), Vec::from_iter(expected));
+    }
+}
+
+/// Its log directory is gone, and its processes have ended, but not all of its objects.
+#[test]
+fn a_pod_keeps_its_counters_while_it_has_objects() {
+    let root = tempfile::tempdir().unwrap();
+    node(root.path());
+    let mut exporter = exporter(root.path());
+    for value in [5, 9, 12] {
+        let ports = vec![crate::counter_layout::tests::port(&[("out_of_sequence", value)], &[], &[])];
+        exporter.attribute_to(vec![DeviceReading { ports, ..reading(None) }], psn::SamplerOutput::default());
+    }
+    assert_eq!(exporter.first(Attribution::SoleUser), Some((UID.into(), 7)));
+    exporter
+        .attribute_to(vec![DeviceReading { objects: None, ..reading(None) }], psn::SamplerOutput::default());
+    assert_eq!(exporter.first(Attribution::SoleUser), None);
+}
+
+#[test]
+fn objects_have_no_owner_if_the_processes_of_pods_are_not_visible() {
+    let root = tempfile::tempdir().unwrap();
+    node(root.path());
+    fs::remove_file(root.path().join("proc/self/ns/pid")).unwrap();
+    symlink("pid:[4026532123]", root.path().join("proc/self/ns/pid")).unwrap();
+    let mut exporter = exporter(root.path());
+    let exclusive = Arc::new(PodInfo { namespace: "ml".into(), name: "whole".into(), uid: None });
+    let in_pod = DeviceReading { on_node: false, pod: Some(exclusive), ..reading(None) };
+    let usages = |exporter: &mut Exporter, readings: &[DeviceReading]| {
+        let mut errors = Vec::new();
+        let (devices, _) = exporter.attribute(readings.to_vec(), psn::SamplerOutput::default(), &mut errors);
+        (devices.iter().map(|device| device.usage.is_some()).collect::<Vec<_>>(), errors)
+    };
+    let both = [reading(None), in_pod];
+    let (has_usage, errors) = usages(&mut exporter, &both);
+    assert_eq!(has_usage, [false, true]);
+    assert!(matches!(&errors[..], [one] if one.reason == ErrorReason::Permission), "{errors:?}");
+    assert!(usages(&mut exporter, &[]).1.is_empty(), "a node without devices");
+    exporter.settings.collectors = exporter.settings.collectors.without(Collector::Resources);
+    assert!(usages(&mut exporter, &both).1.is_empty());
+    fs::remove_file(root.path().join("proc/self/ns/pid")).unwrap();
+    exporter.settings.collectors = exporter.settings.collectors.with(Collector::Resources);
+    assert_eq!(usages(&mut exporter, &both).0, [false, true]);
+}
+
+#[test]
+fn the_cgroup_of_each_pod_is_read_and_one_that_cannot_be_read_affects_no_other() {
+    let root = tempfile::tempdir().unwrap();
+    let mut exporter = exporter(root.path());
+    let pods = ["0", "1", "2"].map(|digit| {
+        let uid = format!("{digit}{}", &UID[1..]);
+        let pod = PodInfo { namespace: "ml".into(), name: digit.into(), uid: Some(uid.clone()) };
+        let dir = root.path().join(format!("sys/fs/cgroup/kubepods/pod{uid}"));
+        fs::create_dir_all(&dir).unwrap();
+        match digit {
+            "0" => fs::create_dir(dir.join("rdma.current")).unwrap(),
+            _ => fs::write(
+                dir.join("rdma.current"),
+                "mlx5_0 hca_handle=2 hca_object=3\nmlx5_1 hca_handle=0 hca_object=1\n",
+            )
+            .unwrap(),
+        }
+        (Arc::new(pod), format!("0::/kubepods/pod{uid}/x\n"))
+    });
+    let texts = BTreeMap::from(pods);
+    let mut errors = Vec::new();
+    let used = exporter.cgroup_use(&texts, &mut errors);
+    let used: Vec<_> = used
+        .iter()
+        .map(|of| (&*of.pod.name, &*of.usage.device, of.usage.handles, of.usage.objects))
+        .collect();
+    assert_eq!(
+        used,
+        [("1", "mlx5_0", 2, 3), ("1", "mlx5_1", 0, 1), ("2", "mlx5_0", 2, 3), ("2", "mlx5_1", 0, 1)]
+    );
+    assert!(matches!(&errors[..], [one] if one.collector == Collector::Cgroup), "{errors:?}");
+    exporter.settings.collectors = exporter.settings.collectors.without(Collector::Cgroup);
+    assert!(exporter.cgroup_use(&texts, &mut errors).is_empty() && errors.len() == 1);
 }
 
 #[test]

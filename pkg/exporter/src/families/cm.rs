@@ -36,3 +36,31 @@ fn help(name: &str) -> &'static str {
         _ => "Messages of the connection manager received again.",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use crate::{
+        CmCounters, DeviceSnapshot, NodeSnapshot,
+        counter_layout::tests::port,
+        families::tests::{device, lines_with},
+    };
+
+    #[test]
+    fn messages_have_a_direction_and_a_kind() {
+        let mut cm = CmCounters::default();
+        (cm.sent[0], cm.received[3], cm.retries[0], cm.duplicates[5]) = (Some(7), Some(6), Some(5), Some(4));
+        let mut reading = device(vec![port(&[], &[], &[]), port(&[], &[], &[])]);
+        reading.ports[1].cm = Some(cm);
+        let mut report = NodeSnapshot::new("n".into(), UNIX_EPOCH);
+        report.devices.push(DeviceSnapshot::new(reading, None));
+        let expected = [
+            r#"rdma_cm_duplicates_total{device="d0",port="2",message="dreq"} 4"#,
+            r#"rdma_cm_messages_total{device="d0",port="2",direction="transmit",message="req"} 7"#,
+            r#"rdma_cm_messages_total{device="d0",port="2",direction="receive",message="rep"} 6"#,
+            r#"rdma_cm_retries_total{device="d0",port="2",message="req"} 5"#,
+        ];
+        assert_eq!(lines_with(&report, "rdma_cm_"), expected);
+    }
+}

@@ -177,3 +177,6 @@ fn pcie(families: &mut Exposition, slot: &PcieState, device: &LabelSet) {
         add(families, Kind::Counter, name, device.and("kind", kind), Some(*count));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -129,3 +129,6 @@ fn cgroups(families: &mut Exposition, report: &NodeSnapshot, node: &LabelSet) {
             .add(labels, objects);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -90,3 +90,52 @@ fn speed(families: &mut Exposition, places: &PortFamilies, port: &PortReading, l
     families.add(places.speed, labels.speed.clone(), speed * BYTES_PER_MEGABIT);
     families.add(places.megabits, labels.port.clone(), speed);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use rdma::PhysState;
+
+    use super::*;
+    use crate::{
+        DeviceSnapshot, NodeSnapshot,
+        counter_layout::tests::port,
+        families::tests::{device, lines_with},
+    };
+
+    #[test]
+    fn a_port_is_up_only_if_it_is_active_and_its_speed_is_in_bytes() {
+        for (state, is_up, number) in [
+            (PortState::Down, 0, 1),
+            (PortState::Init, 0, 2),
+            (PortState::Armed, 0, 3),
+            (PortState::Active, 1, 4),
+            (PortState::ActiveDefer, 0, 5),
+        ] {
+            let mut reading = device(vec![port(&[], &[], &[])]);
+            (reading.ports[0].port.state, reading.ports[0].port.phys_state) = (state, PhysState::Polling);
+            reading.ports[0].speed = Some(100_000);
+            let mut report = NodeSnapshot::new("n".into(), UNIX_EPOCH);
+            report.devices.push(DeviceSnapshot::new(reading, None));
+            let lines = lines_with(&report, "rdma_port_");
+            let lines: Vec<_> = lines.iter().filter(|line| !line.starts_with("rdma_port_info")).collect();
+            let port = r#"{device="d0",port="1",is_vf="false""#;
+            let expected = [
+                format!(r#"rdma_port_physical_state{port},netns="host"}} 2"#),
+                format!("rdma_port_speed_bytes_per_second{port}}} 12500000000"),
+                format!(r#"rdma_port_state{port},netns="host"}} {number}"#),
+                format!(r#"rdma_port_up{port},netns="host"}} {is_up}"#),
+            ];
+            assert_eq!(lines, expected.iter().collect::<Vec<_>>());
+            assert_eq!(
+                lines_with(&report, "rdma_vport"),
+                [r#"rdma_vport_speed_mbps{device="d0",port="1"} 100000"#]
+            );
+            assert_eq!(
+                lines_with(&report, "rdma_device_up"),
+                [format!(r#"rdma_device_up{{device="d0"}} {is_up}"#)]
+            );
+        }
+    }
+}

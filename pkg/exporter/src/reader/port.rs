@@ -134,3 +134,48 @@ fn none_if_gone<T: Default>(error: ethtool::Error, errors: &mut Vec<CollectError
     }
     T::default()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path, time::Duration};
+
+    use sysfs::Sysfs;
+
+    use super::*;
+
+    fn write(root: &Path, file: &str, text: &str) {
+        let path = root.join("class/infiniband/d0/ports/1").join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn a_gid_table_is_read_again_when_it_is_old_and_is_kept_if_that_fails() {
+        let root = tempfile::tempdir().unwrap();
+        let view = SysfsView::Node(Sysfs::at(root.path()));
+        let (mut reader, mut errors) = (PortReader::default(), Vec::new());
+        let mut gids = |before| {
+            let table = reader.gids(&view, "d0", 1, before, &mut errors);
+            let gids = table
+                .map(|table| table.entries.iter().map(|entry| entry.gid.to_string()).collect::<Vec<_>>());
+            (gids, errors.len())
+        };
+        let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
+        assert_eq!(gids(ago(60)), (None, 0), "the port is gone");
+        write(root.path(), "link_layer", "Ethernet\n");
+        for (file, text) in
+            [("gids/0", "fe80::1"), ("gid_attrs/types/0", "RoCE v2"), ("gid_attrs/ndevs/0", "eth0")]
+        {
+            write(root.path(), file, text);
+        }
+        let of = |gid: &str| Some(vec![gid.to_owned()]);
+        assert_eq!(gids(ago(60)), (of("fe80::1"), 0));
+        write(root.path(), "gids/0", "fe80::2");
+        assert_eq!(gids(ago(60)), (of("fe80::1"), 0), "it is recent");
+        assert_eq!(gids(Instant::now()), (of("fe80::2"), 0));
+        write(root.path(), "gids/0", "nonsense");
+        assert_eq!(gids(Instant::now()), (of("fe80::2"), 1));
+        fs::remove_dir_all(root.path().join("class")).unwrap();
+        assert_eq!(gids(Instant::now()), (None, 1));
+    }
+}

@@ -179,6 +179,8 @@ fn what_a_killed_run_left_is_removed_and_the_rest_is_done() {
     assert_eq!(node.record().files[Path::new("/opt/cni/bin/macvlan")].sha256.len(), 2);
     drop(lock);
     fs::copy(node.dir.path().join("from/silkrail-cni"), node.path("ipvlan")).unwrap();
+    // The former build is known by its hash, even if it does not run any more.
+    fs::set_permissions(node.path("macvlan"), fs::Permissions::from_mode(0o644)).unwrap();
     assert_eq!(node.install().unwrap(), [InstallAction::Unchanged, InstallAction::Upgrade]);
     assert_eq!(node.files(), ["ipvlan", "macvlan"]);
     assert!(node.record().files.values().all(|entry| entry.sha256.len() == 1 && entry.origin.is_none()));
@@ -193,6 +195,52 @@ fn the_command_and_the_daemon_are_installed_if_asked_for() {
         assert!(options.root.join("usr/local/bin").join(name).is_file());
     }
     assert_eq!(node.files(), ["ipvlan", "macvlan"]);
+}
+
+#[test]
+fn nothing_is_left_of_a_program_that_does_not_run_in_its_directory() {
+    let node = InstallerFixture::new();
+    program(&node.path("macvlan"), "echo go");
+    let source = node.dir.path().join("from/silkrail-cni");
+    let text =
+        fs::read_to_string(&source).unwrap().replacen('\n', "\ncase $0 in */root/*) exit 1;; esac\n", 1);
+    fs::write(&source, text).unwrap();
+    assert!(matches!(node.install(), Err(Error::Destination { .. })));
+    assert_eq!((node.files(), node.record()), (vec!["macvlan".to_owned()], InstallRecord::default()));
+}
+
+#[test]
+fn a_spared_name_is_left_to_another_project_only() {
+    let node = InstallerFixture::new();
+    let options = InstallOptions { spared: vec!["macvlan".into()], ..node.options() };
+    program(&node.path("macvlan"), "echo go");
+    program(&node.path("ipvlan"), "echo go");
+    let go = identity(&node.path("macvlan"));
+    assert_eq!(node.install_with(&options).unwrap(), [InstallAction::Replace, InstallAction::LeftAlone]);
+    assert_eq!(identity(&node.path("macvlan")), go);
+    let record = node.record();
+    let recorded: Vec<_> = record.files.keys().map(|path| path.file_name().unwrap()).collect();
+    assert_eq!(recorded, ["ipvlan"], "what was left alone is not removed later");
+    fs::remove_file(node.path("macvlan")).unwrap();
+    assert_eq!(node.install_with(&options).unwrap(), [InstallAction::Unchanged, InstallAction::Install]);
+    node.offers("0.3.0");
+    assert_eq!(node.install_with(&options).unwrap(), [InstallAction::Upgrade, InstallAction::Upgrade]);
+}
+
+#[test]
+fn a_file_that_a_package_restored_is_replaced_again_and_kept_once() {
+    let node = InstallerFixture::new();
+    program(&node.path("macvlan"), "echo go");
+    fs::set_permissions(node.path("macvlan"), fs::Permissions::from_mode(0o711)).unwrap();
+    symlink("multicall", node.path("ipvlan")).unwrap();
+    node.install().unwrap();
+    let before = node.record();
+    fs::remove_file(node.path("macvlan")).unwrap();
+    program(&node.path("macvlan"), "echo go");
+    fs::remove_file(node.path("ipvlan")).unwrap();
+    symlink("multicall", node.path("ipvlan")).unwrap();
+    assert_eq!(node.install().unwrap(), [InstallAction::Replace, InstallAction::Replace]);
+    assert_eq!(node.record(), before, "with the mode that it had first");
 }
 
 #[test]

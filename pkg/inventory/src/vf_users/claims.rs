@@ -4,9 +4,13 @@ use std::collections::BTreeMap;
 
 use go_plugins::GoStateDir;
 use identifiers::{Attachment, PciAddress};
-use netns::{LiveNetns, NetNsId};
+use journal::RecordedPod;
+use netns::LiveNetns;
 use podmap::Entry;
-use state::claim::{self, ClaimKind};
+use state::{
+    claim::{self, ClaimKind},
+    orphans::recorded_pod,
+};
 
 use super::evidence::{FunctionView, VfUser};
 use crate::{Error, NodePaths};
@@ -27,9 +31,12 @@ impl ClaimIndex {
         let entries: Vec<Entry> =
             node.state.podmap().read_all().map_err(state::Error::from)?.into_iter().flatten().collect();
         let is_empty = claims.is_empty() && entries.is_empty();
-        let living = if is_empty { None } else { LiveNetns::scan(&node.root).ok() };
-        let entries = entries.into_iter().filter(|entry| !is_dead(entry, living.as_ref())).collect();
-        let claims = claims.iter().filter(|claim| claim.reason_dead(living.as_ref()).is_none());
+        let living = if is_empty { None } else { Some(LiveNetns::scan(&node.root)) };
+        let is_alive = |pod: RecordedPod| {
+            living.as_ref().is_none_or(|living| pod.liveness_among(living.as_ref()).reason_dead().is_none())
+        };
+        let entries = entries.into_iter().filter(|entry| is_alive(recorded_pod(entry))).collect();
+        let claims = claims.iter().filter(|claim| is_alive(claim.pod()));
         let ours = claims.filter_map(|claim| Some((claim.device().1.pci()?, claim.owner().clone())));
         Ok(Self { ours: ours.collect(), entries, go: GoStateDir::below(&node.root) })
     }
@@ -46,13 +53,6 @@ impl ClaimIndex {
         let theirs = theirs.map(|allocation| VfUser::GoPlugin { netns: allocation.netns().to_owned() });
         ours.chain(theirs).collect()
     }
-}
-
-fn is_dead(entry: &Entry, living: Option<&LiveNetns>) -> bool {
-    let container = &entry.container;
-    let id =
-        NetNsId { cookie: container.netns_cookie, ..NetNsId::new(container.netns_dev, container.netns_ino) };
-    living.is_some_and(|living| living.reason_dead(&container.netns_path, id).is_some())
 }
 
 /// Whether a pod has the function, or an interface on its link or on one of the upper links: a macvlan in a pod is not visible on the host.
@@ -72,9 +72,15 @@ fn attachment(entry: &Entry) -> Option<Attachment> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{
+        fs,
+        os::unix::fs::symlink,
+        path::{Path, PathBuf},
+        time::Instant,
+    };
 
-    use state::StateDir;
+    use state::{StateDir, claim::DeviceClaim};
+    use sysfs::Function;
 
     use super::*;
 
@@ -97,6 +103,7 @@ mod tests {
         let mut of_vf = Entry::new("sriov", vfs.clone());
         of_vf.rdma.master = Some("ens6f0np0".into());
         of_vf.rdma.vf_index = Some(0);
+        of_vf.rdma.pci = Some("0000:af:00.2".parse().unwrap());
         node.state.podmap().write(&vfs, &of_vf).unwrap();
         let link = "ens6f0np0".parse().unwrap();
         let pf = FunctionView { link: Some(&link), ..seen("0000:af:00.0".parse().unwrap()) };
@@ -105,6 +112,49 @@ mod tests {
         assert_eq!(claims.of(&pf, &[]), [of_pod("a")], "a VF's pod is the VF's user");
         assert_eq!(claims.of(&pf, &["ens6f0np0.7".into()]), [of_pod("a"), of_pod("c")]);
         assert!(claims.of(&seen("0000:af:00.0".parse().unwrap()), &[]).is_empty());
+        assert_eq!(claims.of(&seen("0000:af:00.2".parse().unwrap()), &[]), [of_pod("b")]);
+    }
+
+    #[test]
+    fn a_vf_is_claimed_while_the_namespace_of_its_pod_exists() {
+        let root = tempfile::tempdir().unwrap();
+        let proc = root.path().join("proc");
+        for process in ["1", "self"] {
+            fs::create_dir_all(proc.join(process).join("ns")).unwrap();
+            fs::create_dir_all(proc.join(process).join("task")).unwrap();
+            fs::write(proc.join(process).join("mountinfo"), "").unwrap();
+        }
+        symlink("pid:[4026531836]", proc.join("self/ns/pid")).unwrap();
+        symlink("/proc/self/ns/net", root.path().join("netns")).unwrap();
+        let node = NodePaths { root: root.path().to_owned(), state: StateDir::at(root.path().join("run")) };
+        let namespace = netns::NetNs::open(Path::new("/proc/self/ns/net")).unwrap().id();
+        let gone = netns::NetNsId::new(namespace.dev, 1);
+        for (vf, id, is_claimed, is_mapped) in [
+            ("0000:af:00.2", namespace, true, false),
+            ("0000:af:00.3", gone, true, false),
+            ("0000:af:00.4", namespace, false, true),
+            ("0000:af:00.5", gone, false, true),
+            ("0000:af:00.6", namespace, true, true),
+        ] {
+            let (pci, owner): (PciAddress, Attachment) =
+                (vf.parse().unwrap(), format!("{}@net1", vf.replace([':', '.'], "-")).parse().unwrap());
+            let path = PathBuf::from(if id == gone { "/gone" } else { "/netns" });
+            if is_claimed {
+                let claim =
+                    DeviceClaim::of(ClaimKind::Vf, Function::Pci(pci), &owner, path.clone(), id).unwrap();
+                claim.acquire(&node.state, &Instant::now, |_| Ok::<_, state::Error>(true)).unwrap();
+            }
+            if is_mapped {
+                let mut entry = Entry::new("sriov", owner.clone());
+                (entry.container.netns_path, entry.rdma.pci) = (path, Some(pci));
+                (entry.container.netns_dev, entry.container.netns_ino) = (id.dev, id.ino);
+                entry.container.netns_cookie = id.cookie;
+                node.state.podmap().write(&owner, &entry).unwrap();
+            }
+            let users = ClaimIndex::read(&node).unwrap().of(&seen(pci), &[]);
+            let expected = if id == gone { vec![] } else { vec![VfUser::Attachment { attachment: owner }] };
+            assert_eq!(users, expected, "{vf}");
+        }
     }
 
     /// study case V7. The namespace must differ from this thread's, which counts as the node's and not as a pod's.

@@ -1,79 +1,56 @@
 //! VFs that kubelet allocated to pods, from its checkpoint file: this works even if kubelet does not respond.
 
-use std::{collections::BTreeMap, fs, io, path::Path, time::SystemTime};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use identifiers::PciAddress;
+use kubelet_checkpoint::{CheckpointError, KubeletCheckpoint, KubeletDirectory};
 use kubepods::{PodNames, PodUid};
-use serde::Deserialize;
-use serde_json::Value;
 
 use super::evidence::VfUser;
 use crate::Error;
 
-/// The checkpoint of kubelet's device manager.
-const CHECKPOINT: &str = "var/lib/kubelet/device-plugins/kubelet_internal_checkpoint";
+/// The directory of kubelet's device plugins.
+const DIRECTORY: &str = "var/lib/kubelet/device-plugins";
 
 /// The pod and the resource name of each allocated VF.
-#[derive(Debug, Default)]
-pub(crate) struct KubeletCheckpoint {
-    pods: BTreeMap<PciAddress, (String, String)>,
+#[derive(Debug)]
+pub(crate) struct KubeletUsers {
+    root: PathBuf,
+    checkpoint: KubeletCheckpoint,
+    names: PodNames,
 }
 
-#[derive(Deserialize)]
-struct CheckpointFile {
-    #[serde(rename = "Data")]
-    data: CheckpointData,
-}
-
-#[derive(Deserialize)]
-struct CheckpointData {
-    #[serde(rename = "PodDeviceEntries", default)]
-    entries: Option<Vec<PodDevicesEntry>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct PodDevicesEntry {
-    #[serde(rename = "PodUID")]
-    pod: String,
-    resource_name: String,
-    /// Device IDs by NUMA node; older versions of kubelet write a plain list.
-    #[serde(rename = "DeviceIDs")]
-    devices: Value,
-}
-
-impl KubeletCheckpoint {
+impl KubeletUsers {
     /// Reads the checkpoint. One from before the last boot is ignored, since kubelet recreates all pods.
     pub(crate) fn read(root: &Path) -> Result<Self, Error> {
-        let path = root.join(CHECKPOINT);
-        let text = match fs::read(&path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            read => read.map_err(|source| Error::Io { path: path.clone(), source })?,
-        };
-        let written =
-            fs::metadata(&path).and_then(|meta| meta.modified()).unwrap_or_else(|_| SystemTime::now());
-        if boot_time(root).is_some_and(|boot| written < boot) {
-            return Ok(Self::default());
+        let mut checkpoint =
+            KubeletCheckpoint::read(&KubeletDirectory(root.join(DIRECTORY))).map_err(io_error)?;
+        if checkpoint.is_of_former_boot(root) {
+            checkpoint = KubeletCheckpoint::default();
         }
-        let checkpoint: CheckpointFile = serde_json::from_slice(&text)
-            .map_err(|error| Error::Io { path, source: io::Error::new(io::ErrorKind::InvalidData, error) })?;
         let mut names = PodNames::at(root);
         // Pods whose names cannot be read are shown by their UIDs.
         let _ = names.read();
-        let mut pods = BTreeMap::new();
-        let entries = checkpoint.data.entries.unwrap_or_default().into_iter();
-        for entry in entries.filter(|entry| is_there(root, &entry.pod)) {
-            let pod = name(&names, &entry.pod);
-            for vf in ids(&entry.devices).filter_map(|id| id.parse().ok()) {
-                pods.insert(vf, (pod.clone(), entry.resource_name.clone()));
-            }
-        }
-        Ok(Self { pods })
+        Ok(Self { root: root.to_owned(), checkpoint, names })
     }
 
     pub(crate) fn of(&self, vf: PciAddress) -> Option<VfUser> {
-        let (pod, resource) = self.pods.get(&vf)?;
-        Some(VfUser::Kubelet { pod: pod.clone(), resource: resource.clone() })
+        let id = vf.to_string();
+        let mut allocations = self.checkpoint.allocations_of(&id);
+        let (resource, pod) = allocations.find(|(_, pod)| is_there(&self.root, pod))?;
+        Some(VfUser::Kubelet { pod: name(&self.names, pod), resource: resource.to_owned() })
+    }
+}
+
+fn io_error(error: CheckpointError) -> Error {
+    match error {
+        CheckpointError::Read { path, source } => Error::Io { path, source },
+        CheckpointError::Malformed { path, source } => {
+            Error::Io { path, source: io::Error::new(io::ErrorKind::InvalidData, source) }
+        }
     }
 }
 
@@ -89,37 +66,24 @@ fn name(names: &PodNames, uid: &str) -> String {
     name.map_or_else(|| uid.to_owned(), |name| format!("{}/{}", name.namespace, name.name))
 }
 
-fn ids(devices: &Value) -> Box<dyn Iterator<Item = &str> + '_> {
-    match devices {
-        Value::Array(list) => Box::new(list.iter().filter_map(Value::as_str)),
-        Value::Object(nodes) => Box::new(nodes.values().flat_map(ids)),
-        _ => Box::new(std::iter::empty()),
-    }
-}
-
-/// Returns the time of the boot, `btime` in proc_stat(5).
-fn boot_time(root: &Path) -> Option<SystemTime> {
-    let stat = fs::read_to_string(root.join("proc/stat")).ok()?;
-    let seconds = stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
-    SystemTime::UNIX_EPOCH.checked_add(std::time::Duration::from_secs(seconds))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const UID: &str = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
 
-    fn node(checkpoint: &str, btime: u64) -> (tempfile::TempDir, Result<KubeletCheckpoint, Error>) {
+    fn node(checkpoint: &str, btime: u64) -> (tempfile::TempDir, Result<KubeletUsers, Error>) {
         let root = tempfile::tempdir().unwrap();
-        let path = root.path().join(CHECKPOINT);
+        let path = root.path().join(DIRECTORY).join("kubelet_internal_checkpoint");
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, checkpoint).unwrap();
         fs::create_dir_all(root.path().join("proc")).unwrap();
         fs::write(root.path().join("proc/stat"), format!("cpu 1 2\nbtime {btime}\n")).unwrap();
         fs::create_dir_all(root.path().join(format!("var/log/pods/train_job-0_{UID}"))).unwrap();
         fs::create_dir_all(root.path().join(format!("var/lib/kubelet/pods/{UID}"))).unwrap();
-        let kubelet = KubeletCheckpoint::read(root.path());
+        let kubelet = KubeletUsers::read(root.path());
         (root, kubelet)
     }
 
@@ -142,10 +106,29 @@ mod tests {
     }
 
     #[test]
+    fn all_devices_of_all_pods_and_numa_nodes_are_used() {
+        let second =
+            checkpoint(r#"{"0":["0000:af:00.3"],"1":["x","0000:b0:00.2"]}"#).replace(UID, "not-a-uid");
+        let (first, second) = (checkpoint(r#"["0000:af:00.2"]"#), second);
+        let entry = second.split_once('[').unwrap().1.split_once(r#"],"Reg"#).unwrap().0;
+        let both = first.replacen('[', &format!("[{entry},"), 1);
+        let (_root, kubelet) = node(&both, 1);
+        let kubelet = kubelet.unwrap();
+        let pod = |vf: &str| match kubelet.of(vf.parse().unwrap()) {
+            Some(VfUser::Kubelet { pod, .. }) => pod,
+            other => panic!("{vf}: {other:?}"),
+        };
+        assert_eq!(
+            ["0000:af:00.2", "0000:af:00.3", "0000:b0:00.2"].map(pod),
+            ["train/job-0", "not-a-uid", "not-a-uid"]
+        );
+    }
+
+    #[test]
     fn a_pod_without_a_directory_has_no_vf_even_if_the_checkpoint_lists_it() {
         let (root, _) = node(&checkpoint(r#"["0000:af:00.2"]"#), 1);
         fs::remove_dir(root.path().join(format!("var/lib/kubelet/pods/{UID}"))).unwrap();
-        assert_eq!(KubeletCheckpoint::read(root.path()).unwrap().of("0000:af:00.2".parse().unwrap()), None);
+        assert_eq!(KubeletUsers::read(root.path()).unwrap().of("0000:af:00.2".parse().unwrap()), None);
     }
 
     #[test]
@@ -157,10 +140,13 @@ mod tests {
     #[test]
     fn a_checkpoint_without_pods_is_empty_and_an_invalid_one_is_an_error() {
         let (_root, kubelet) = node(r#"{"Data":{"PodDeviceEntries":null},"Checksum":1}"#, 1);
-        assert!(kubelet.unwrap().pods.is_empty());
+        assert!(kubelet.unwrap().of("0000:af:00.2".parse().unwrap()).is_none());
         let (_root, broken) = node("{", 1);
         assert!(broken.unwrap_err().to_string().contains("kubelet_internal_checkpoint"));
         let empty = tempfile::tempdir().unwrap();
-        assert!(KubeletCheckpoint::read(empty.path()).unwrap().pods.is_empty(), "no kubelet");
+        assert!(
+            KubeletUsers::read(empty.path()).unwrap().of("0000:af:00.2".parse().unwrap()).is_none(),
+            "no kubelet"
+        );
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use identifiers::PciAddress;
-use sysfs::{Function, Sysfs};
+use sysfs::Sysfs;
 
 use super::evidence::VfUser;
 use crate::Error;
@@ -22,36 +22,14 @@ impl VfioUsers {
         Self { root: root.to_owned() }
     }
 
-    /// Returns the processes that have the function's IOMMU group or character device open.
-    pub(crate) fn of(
-        &self,
-        sysfs: &Sysfs,
-        function: PciAddress,
-        driver: Option<&str>,
-    ) -> Result<Vec<VfUser>, Error> {
-        if !driver.is_some_and(|driver| driver.contains("vfio") || driver.contains("uio")) {
-            return Ok(Vec::new());
-        }
-        let files = files(sysfs, function)?;
+    /// Returns the processes that have one of the function's nodes of VFIO or UIO open.
+    pub(crate) fn of(&self, sysfs: &Sysfs, function: PciAddress) -> Result<Vec<VfUser>, Error> {
+        let Some(nodes) = sysfs.user_space_nodes(&function.into())? else { return Ok(Vec::new()) };
+        let files: Vec<_> = nodes.iter().map(|node| Path::new("/dev").join(node)).collect();
         let processes = numbers(&self.root.join("proc")).into_iter();
         let holders = processes.filter(|number| has_open(&self.root, *number, &files));
         Ok(holders.map(|number| VfUser::UserSpace { process: process(&self.root, number) }).collect())
     }
-}
-
-/// Returns the files that such a process opens: the VFIO group (`noiommu-` without an IOMMU), the VFIO device (since Linux
-/// 6.6), or the UIO device.
-fn files(sysfs: &Sysfs, function: PciAddress) -> Result<Vec<PathBuf>, Error> {
-    let mut files = Vec::new();
-    if let Some(group) = sysfs.iommu_group(function)? {
-        files.extend(["", "noiommu-"].map(|before| Path::new("/dev/vfio").join(format!("{before}{group}"))));
-    }
-    let dir = sysfs.dir(&Function::Pci(function));
-    for (class, nodes) in [("vfio-dev", "/dev/vfio/devices"), ("uio", "/dev")] {
-        let names = fs::read_dir(dir.join(class)).into_iter().flatten().flatten();
-        files.extend(names.map(|name| Path::new(nodes).join(name.file_name())));
-    }
-    Ok(files)
 }
 
 fn numbers(proc: &Path) -> Vec<u32> {
@@ -94,11 +72,17 @@ mod tests {
         fs::write(root.join("proc/42/comm"), "qemu\n").unwrap();
         symlink("../../kernel/iommu_groups/17", tree.dir("0000:af:00.2").join("iommu_group")).unwrap();
         let vf: PciAddress = "0000:af:00.2".parse().unwrap();
-        let users = || VfioUsers::at(root).of(&sysfs, vf, Some("vfio-pci")).unwrap();
+        let users = || VfioUsers::at(root).of(&sysfs, vf).unwrap();
         assert!(users().is_empty(), "bound, but not open");
         symlink("/dev/vfio/17", root.join("proc/42/fd/5")).unwrap();
         assert_eq!(users(), [VfUser::UserSpace { process: "qemu (pid 42)".into() }]);
-        assert!(VfioUsers::at(root).of(&sysfs, vf, Some("mlx5_core")).unwrap().is_empty());
+        tree.bind("0000:af:00.2", "mlx5_core");
+        assert!(users().is_empty());
+        tree.bind("0000:af:00.2", "vfio-pci");
+        symlink("/dev/null", root.join("proc/41/fd/0")).unwrap();
+        symlink("/dev/vfio/17", root.join("proc/41/fd/1")).unwrap();
+        let both = ["pid 41", "qemu (pid 42)"].map(|process| VfUser::UserSpace { process: process.into() });
+        assert_eq!(users(), both);
     }
 
     #[test]
@@ -107,17 +91,16 @@ mod tests {
         let (root, sysfs) = (tree.root(), tree.sysfs());
         let vf: PciAddress = "0000:af:00.2".parse().unwrap();
         symlink("../../kernel/iommu_groups/17", tree.dir("0000:af:00.2").join("iommu_group")).unwrap();
-        fs::create_dir_all(tree.dir("0000:af:00.2").join("vfio-dev/vfio3")).unwrap();
-        fs::create_dir_all(tree.dir("0000:af:00.2").join("uio/uio5")).unwrap();
         fs::create_dir_all(root.join("proc/42/fd")).unwrap();
-        for (driver, file) in [
-            ("vfio-pci", "/dev/vfio/devices/vfio3"),
-            ("vfio-pci", "/dev/vfio/noiommu-17"),
-            ("igb_uio", "/dev/uio5"),
+        for (driver, entry, file) in [
+            ("pds_vfio_pci", "vfio-dev/vfio3", "/dev/vfio/devices/vfio3"),
+            ("igb_uio", "uio/uio5", "/dev/uio5"),
         ] {
+            tree.bind("0000:af:00.2", driver);
+            fs::create_dir_all(tree.dir("0000:af:00.2").join(entry)).unwrap();
             let descriptor = root.join("proc/42/fd/5");
             symlink(file, &descriptor).unwrap();
-            let users = VfioUsers::at(root).of(&sysfs, vf, Some(driver)).unwrap();
+            let users = VfioUsers::at(root).of(&sysfs, vf).unwrap();
             assert_eq!(users, [VfUser::UserSpace { process: "pid 42".into() }], "{file}");
             fs::remove_file(descriptor).unwrap();
         }

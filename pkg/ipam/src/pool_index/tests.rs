@@ -101,10 +101,31 @@ fn an_index_contains_the_same_pools_as_the_files() {
     ] {
         let found = node.find(names).unwrap();
         assert!(found.is_partial() && !whole.is_partial());
+        assert!(Pools::default().merge(found.clone()).is_partial());
         assert_eq!(found.reserved(), whole.reserved());
         let of = |name: &&str| essence(whole.get(name).unwrap());
         assert_eq!(found.iter().cloned().collect::<Vec<_>>(), expected.iter().map(of).collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn pools_with_the_names_of_others_are_found_besides_those_that_are_listed() {
+    let node = PoolDirFixture::new();
+    node.index();
+    let (listed, also) = (["rail1".to_owned()], ["other".to_owned()]);
+    for (listed, expected) in [(&listed[..], ["rail1", "other"]), (&[], ["rail0", "other"])] {
+        let wanted = PoolQuery { listed: [&[], listed], also: &also };
+        let found = find(&node.state(), &node.pools(), &PoolDirListing::of(&node.pools()).unwrap(), wanted);
+        assert_eq!(found.unwrap().iter().map(|pool| pool.name.as_str()).collect::<Vec<_>>(), expected);
+    }
+}
+
+#[test]
+fn files_of_the_future_are_not_indexed() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = File::create(directory.path().join("a.yaml")).unwrap();
+    file.set_modified(SystemTime::now() + Duration::from_secs(3600)).unwrap();
+    assert!(!PoolDirListing::of(directory.path()).unwrap().settled);
 }
 
 #[test]

@@ -24,7 +24,7 @@ kind: SpiderReservedIP
 metadata:
   name: reserved
 spec:
-  ips: [10.0.0.1-10.0.0.3]
+  ips: [10.0.0.3, 10.0.0.1-10.0.0.2]
 ";
 
 fn directory(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -49,23 +49,34 @@ fn refused(files: &[(&str, &str)]) -> String {
 
 #[test]
 fn a_directory_is_read_in_the_order_of_its_names() {
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": [{
-        "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool",
-        "metadata": {"name": "a"}, "spec": {"subnet": "fd00::/64", "ips": ["fd00::1"]}
-    }]});
+    let item = |name: &str| {
+        json!({"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": name},
+            "spec": {"subnet": "fd00::/64", "ips": ["fd00::1"]}})
+    };
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [item("a"), item("a2")]});
     let files = [
         ("b.yaml", MANIFESTS),
         ("a.json", &list.to_string()),
         ("c.yml", "name: bare\nsubnet: 10.1.0.0/24\nips: [10.1.0.1]"),
+        ("d.yml", "metadata: {name: named}\nsubnet: 10.2.0.0/24"),
         (".hidden.yaml", "["),
         ("README.md", "["),
     ];
     let pools = Pools::read_dir(directory(&files).path()).unwrap();
-    assert_eq!(names(&pools), ["a", "rail0", "bare"]);
+    assert_eq!(names(&pools), ["a", "a2", "rail0", "bare", "named"]);
     assert_eq!(pools.get("rail0").unwrap().ranges.len(), 6, "three are reserved");
     assert_eq!(pools.ignored().len(), 1);
     assert!(pools.ignored()[0].origin.ends_with("b.yaml, document 2"));
     assert_eq!(pools.ignored()[0].reason, "kind \"ConfigMap\" is not SpiderIPPool or SpiderReservedIP");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_noted_since_it_may_be_readable_later() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a.yaml"), "kind: [").unwrap();
+    assert!(!Pools::read_dir(dir.path()).unwrap().has_io_error);
+    std::os::unix::fs::symlink("/nowhere", dir.path().join("b.yaml")).unwrap();
+    assert!(Pools::read_dir(dir.path()).unwrap().has_io_error);
 }
 
 #[test]
@@ -77,9 +88,9 @@ fn a_missing_directory_has_no_pools() {
 
 #[test]
 fn errors_contain_file_document_and_key() {
-    let bad = MANIFESTS.replace("10.0.0.1-10.0.0.3", "10.0.0.3-10.0.0.1");
+    let bad = MANIFESTS.replace("10.0.0.1-10.0.0.2", "10.0.0.2-10.0.0.1");
     let error = refused(&[("a.yaml", &bad)]);
-    assert!(error.contains("/a.yaml, document 3: spec.ips[0]: range"), "{error}");
+    assert!(error.contains("/a.yaml, document 3: spec.ips[1]: range"), "{error}");
     let error = refused(&[("a.yaml", &MANIFESTS.replace("subnet: 10.0.0.0/24", "subnet: 10.0.0.1/24"))]);
     assert!(error.contains("/a.yaml, document 1: spec.subnet: "), "{error}");
     let error = refused(&[("a.yaml", "subnet: 10.0.0.0/24")]);
@@ -94,6 +105,8 @@ fn errors_contain_file_document_and_key() {
 fn a_spiderpool_kind_of_another_group_is_refused() {
     let error = refused(&[("a.yaml", &MANIFESTS.replace("spiderpool.spidernet.io", "spiderpool.io"))]);
     assert!(error.contains("apiVersion: expected spiderpool.spidernet.io/v2beta1"), "{error}");
+    let error = refused(&[("a.yaml", "kind: SpiderReservedIP\nspec: {ips: [10.0.0.1]}")]);
+    assert!(error.contains("apiVersion: missing"), "{error}");
 }
 
 fn contested(pools: &Pools) -> Vec<String> {
@@ -107,6 +120,7 @@ fn both_places_of_a_duplicate_name_are_reported() {
     let pools = Pools::read_dir(files.path()).unwrap();
     let [text] = contested(&pools).try_into().unwrap();
     assert!(text.starts_with("a: it is defined twice: in ") && text.contains("/1.yaml and in "), "{text}");
+    assert!(pools.unusable().starts_with("; IPPool a: it is defined twice: in "), "{}", pools.unusable());
     let inline = Pools::from_inline(&json!([{"name": "a", "subnet": "10.0.0.0/24"}])).unwrap();
     let read = Pools::read_dir(directory(&[("1.yaml", pool)]).path()).unwrap();
     let [text] = contested(&inline.merge(read)).try_into().unwrap();
@@ -135,11 +149,15 @@ fn a_malformed_file_that_may_be_a_reservation_fails_the_directory() {
     for bad in [
         "kind: SpiderReservedIP\nspec: [",
         "apiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderResrvedIP\nspec: {ips: [10.1.0.1]}",
+        "apiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpidreReservedIP\nspec: {ips: [10.1.0.1]}",
+        " \n",
         "apiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderReservedIP\nspec: {ip: [10.1.0.1]}",
     ] {
         let error = Pools::read_dir(directory(&[good, ("bad.yaml", bad)]).path()).unwrap_err().to_string();
         assert!(error.contains("/bad.yaml") && error.contains("may reserve addresses"), "{error}");
     }
+    // One that is gone since the directory was listed is being replaced.
+    assert!(pools_of_file(Path::new("/nowhere/a.yaml")).is_err_and(|file| file.may_reserve));
 }
 
 #[test]
@@ -164,8 +182,8 @@ fn an_unknown_key_is_refused_at_every_level() {
 #[test]
 fn spiderpools_other_keys_and_kinds_are_known() {
     let vlan = MANIFESTS.replace("  subnet:", "  vlan: 100\n  ipVersion: 4\n  subnet:");
-    let subnet =
-        "---\napiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderSubnet\nspec: {subnet: 10.0.0.0/8}\n";
+    let subnet = "---\napiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderSubnet\nspec: {subnet: 10.0.0.0/8}\n\
+         ---\napiVersion: spiderpool.spidernet.io/v2beta1\nkind: SpiderSubnetList\nitems: []\n";
     let pools = Pools::read_dir(directory(&[("a.yaml", &(vlan + subnet))]).path()).unwrap();
     assert_eq!((names(&pools), pools.remarks()), (vec!["rail0"], &PoolWarnings::default()));
 }
@@ -193,6 +211,7 @@ fn ipam_case_014_inline_pools_are_read_as_files_are() {
             "pools[0]: gatway: unknown key; did you mean \"gateway\"",
         ),
         (json!([{"subnet": "10.0.0.0/24"}]), "pools[0]: name: missing"),
+        (json!([{"metadata": {"name": "a"}, "spec": {"subnet": "10.0.0.0/24"}}]), "pools[0]: kind: missing"),
     ] {
         let error = Pools::from_inline(&bad).unwrap_err().to_string();
         assert!(error.starts_with(text), "{error} must begin with {text}");
@@ -205,4 +224,6 @@ fn ipam_case_072_reservations_apply_to_merged_pools() {
     let read = Pools::read_dir(directory(&[("a.yaml", MANIFESTS)]).path()).unwrap();
     let pools = Pools::from_inline(&inline).unwrap().merge(read);
     assert_eq!(pools.get("x").unwrap().ranges.nth(0), Some("10.0.0.4".parse().unwrap()));
+    let pools = pools.merge(Pools::read_dir(Path::new("/nowhere/pools.d")).unwrap());
+    assert!(pools.remarks().to_string().contains("/nowhere/pools.d"), "{}", pools.remarks());
 }

@@ -89,8 +89,10 @@ fn ipam_case_065_disabled_and_terminating_pools_are_skipped() {
 
 #[test]
 fn ipam_case_066_another_nodes_pool_is_filtered_out() {
-    let pools =
-        inline(vec![pool("a", json!({"nodeName": ["node2"]})), pool("b", json!({"nodeName": ["node1"]}))]);
+    let pools = inline(vec![
+        pool("a", json!({"nodeName": ["node2"]})),
+        pool("b", json!({"nodeName": ["node2", "node1"]})),
+    ]);
     assert_eq!(select(&pools, &["a", "b"], &[]).unwrap().0, ["b"]);
     let error = select(&pools, &["a"], &[]).unwrap_err().to_string();
     assert!(error.contains("filtered out: [a: nodeName does not list this node, \"node1\"]"), "{error}");
@@ -153,9 +155,11 @@ fn a_pool_with_selectors_is_used_by_the_pods_that_it_selects() {
     };
     assert_eq!(select(&["pod", "both"], &["tenant", "both"]).0, ["both", "pod", "tenant", "plain"]);
     assert_eq!(select(&["both"], &["tenant"]).0, ["tenant", "plain"]);
-    let all = texts(&["pod"]);
-    let any = PoolRequest { ipv4: &all, labels: PodLabels::Any, ..PoolRequest::default() };
-    assert_eq!(pools.select(&any).unwrap().ipv4.len(), 1);
+    let pools = pools.clone().merge(inline(vec![pool("named", json!({"namespaceName": ["ai"]}))]));
+    let all = texts(&["pod", "named"]);
+    let (labels, pod_namespace) = (PodLabels::Any, PodNamespace::Any);
+    let any = PoolRequest { ipv4: &all, labels, pod_namespace, ..PoolRequest::default() };
+    assert_eq!(pools.select(&any).unwrap().ipv4.len(), 2);
     let (usable, reasons) = select(&[], &[]);
     assert_eq!(usable, ["plain"]);
     assert_eq!(reasons[0], "tenant: namespaceAffinity does not select the pod");
@@ -191,13 +195,36 @@ fn networks_are_matched_with_or_without_their_namespace() {
 fn ipam_case_069_the_more_specific_pool_comes_first() {
     let pools = inline(vec![
         pool("plain", json!({})),
-        pool("network", json!({"multusName": ["macvlan"]})),
-        pool("namespace", json!({"namespaceName": ["ai"]})),
+        pool("network", json!({"multusName": ["sriov", "macvlan"]})),
+        pool("namespace", json!({"namespaceName": ["default", "ai"]})),
         pool("both", json!({"namespaceName": ["ai"], "multusName": ["macvlan"]})),
         pool("node", json!({"nodeName": ["node1"]})),
     ]);
     let order = ["node", "both", "namespace", "network", "plain"];
     assert_eq!(select(&pools, &["*"], &[]).unwrap().0, order);
+    let keys =
+        ["podAffinity", "nodeName", "nodeAffinity", "namespaceName", "namespaceAffinity", "multusName"];
+    let with = |key: &str| if key.ends_with("Name") { json!({key: ["a"]}) } else { json!({key: {}}) };
+    let pools = inline(keys.iter().map(|key| pool(&key.to_ascii_lowercase(), with(key))).collect());
+    assert!(pools.iter().is_sorted_by(|one, next| priority(one) > priority(next)), "{keys:?}");
+}
+
+#[test]
+fn only_an_error_that_corrected_files_may_avoid_is_of_files() {
+    let of_files = |pools: &Pools, names: &[&str]| select(pools, names, &[]).unwrap_err().is_of_files();
+    let twice = || pool("twice", json!({}));
+    let pools = inline(vec![twice(), twice(), pool("off", json!({"disable": true}))]);
+    assert!(of_files(&pools, &["off", "twice"]));
+    for names in [&["off"][..], &["unknown"], &["x*"], &["off", "off"]] {
+        assert!(!of_files(&pools, names), "{names:?}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("bad.yaml"), "name: [").unwrap();
+    let pools = pools.merge(Pools::read_dir(directory.path()).unwrap());
+    for names in [&["off"][..], &["unknown"], &["x*"]] {
+        assert!(of_files(&pools, names), "{names:?}");
+    }
+    assert!(!of_files(&pools, &["off", "off"]));
 }
 
 #[test]

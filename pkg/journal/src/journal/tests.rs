@@ -2,8 +2,12 @@
 
 mod model;
 
-use std::{cell::RefCell, collections::BTreeSet, fmt, fs, time::Duration};
+use std::{cell::RefCell, collections::BTreeSet, fmt, fs, thread, time::Duration};
 
+use nix::{
+    mount::{MsFlags, mount},
+    sched::{self, CloneFlags},
+};
 use serde::{Deserialize, Serialize};
 
 use super::*;
@@ -52,6 +56,10 @@ impl Change for PutChange {
 
     fn revert_last(&self) -> bool {
         self.0 == "guard"
+    }
+
+    fn survives_reboot(&self) -> bool {
+        self.0 == "file"
     }
 }
 
@@ -119,13 +127,92 @@ fn a_killed_add_is_reverted_by_the_next_call() {
 }
 
 #[test]
+fn a_line_for_which_there_is_no_space_leaves_those_before_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let small = dir.path();
+    thread::scope(|scope| {
+        // A mount that only this thread has.
+        scope.spawn(|| {
+            #[expect(clippy::disallowed_methods, reason = "the thread ends afterwards")]
+            sched::unshare(CloneFlags::CLONE_NEWNS).unwrap();
+            let none = None::<&str>;
+            mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
+            mount(Some("tmpfs"), small, Some("tmpfs"), MsFlags::empty(), Some("nr_blocks=1")).unwrap();
+            let (path, node) = (small.join("j"), JournalFixture::default());
+            let mut journal = Journal::create(&path, head()).unwrap();
+            let mut made = 0;
+            while put(&mut journal, &node, &format!("{made:0>200}")).is_ok() {
+                made += 1;
+            }
+            drop(journal);
+            assert_eq!(node.present.borrow().len(), made);
+            assert!(made > 3, "{made}");
+            open(&path).revert(&node).unwrap();
+            assert!(node.present.borrow().is_empty());
+        });
+    });
+}
+
+#[test]
+fn after_a_reboot_only_changes_in_files_are_reverted() {
+    let (dir, node) = (tempfile::tempdir().unwrap(), JournalFixture::default());
+    let path = dir.path().join("j");
+    let head = JournalHeader { boot_id: "of another boot".into(), ..head() };
+    let mut journal = Journal::create(&path, head).unwrap();
+    put(&mut journal, &node, "link").unwrap();
+    put(&mut journal, &node, "file").unwrap();
+    journal.revert(&node).unwrap();
+    assert_eq!(node.present.borrow().iter().collect::<Vec<_>>(), ["link"]);
+    assert!(!path.exists());
+}
+
+#[test]
 fn check_reports_the_missing_change() {
     let (dir, node) = (tempfile::tempdir().unwrap(), JournalFixture::default());
     let mut journal = Journal::create(&dir.path().join("j"), head()).unwrap();
     put(&mut journal, &node, "a").unwrap();
+    put(&mut journal, &node, "b").unwrap();
     journal.verify(&node).unwrap();
-    node.present.borrow_mut().clear();
-    assert_eq!(journal.verify(&node).unwrap_err(), "a is missing");
+    for (missing, first) in [("b", "b is missing"), ("a", "a is missing")] {
+        node.present.borrow_mut().remove(missing);
+        assert_eq!(journal.verify(&node).unwrap_err(), first);
+    }
+}
+
+#[test]
+fn an_add_that_succeeds_is_complete_and_one_that_fails_says_what_is_left() {
+    let (dir, node) = (tempfile::tempdir().unwrap(), JournalFixture::default());
+    let path = dir.path().join("j");
+    let create = || Journal::create(&path, head()).unwrap();
+    let done = create().run_or_revert::<_, Error>(
+        &node,
+        |journal| put(journal, &node, "a").map(|()| 7),
+        || panic!(),
+    );
+    assert_eq!((done.unwrap(), node.present.borrow().len()), (7, 1));
+    let journal = open(&path);
+    assert!(journal.is_complete() && journal.changes().len() == 1);
+    let mut steps = StepTimes::default();
+    journal.revert_timed(&node, &mut steps).unwrap();
+    assert!(steps.to_string().starts_with("put="), "{steps}");
+    for name in ["b", "c", "d"] {
+        node.stuck.borrow_mut().insert(name.into());
+    }
+    node.stuck.borrow_mut().remove("c");
+    let body = |journal: &mut Journal<_>| {
+        for name in ["b", "c", "d"] {
+            put(journal, &node, name)?;
+        }
+        // It is recorded although making it fails, and reverted first.
+        journal.record_and_apply(PutChange("e".into()), |_| Err(Error::Injected))
+    };
+    let failed = create().run_or_revert::<(), Error>(&node, body, || {}).unwrap_err();
+    assert!(matches!(failed.cause, Error::Injected));
+    let left: Vec<_> = failed.left.iter().map(|left| left.change.as_str()).collect();
+    assert_eq!(left, ["put d", "put b"], "the newest first, and the others are reverted");
+    assert_eq!(node.present.borrow().iter().collect::<Vec<_>>(), ["b", "d"]);
+    let journal = open(&path);
+    assert!(!journal.is_complete() && journal.changes().len() == 4);
 }
 
 #[test]
@@ -157,9 +244,29 @@ fn a_torn_last_line_is_ignored_and_removed() {
     fs::write(&path, bytes).unwrap();
     let mut journal = open(&path);
     assert_eq!(journal.changes().len(), 1);
+    assert_eq!(journal.length, fs::metadata(&path).unwrap().len(), "to which a full disk cuts it");
     put(&mut journal, &node, "b").unwrap();
     drop(journal);
     assert_eq!(open(&path).changes().len(), 2);
+}
+
+#[test]
+fn a_change_that_would_make_the_journal_too_long_to_be_read_is_not_made() {
+    let (dir, node) = (tempfile::tempdir().unwrap(), JournalFixture::default());
+    let path = dir.path().join("j");
+    let mut journal = Journal::create(&path, head()).unwrap();
+    put(&mut journal, &node, "a").unwrap();
+    let error = put(&mut journal, &node, &"b".repeat(1 << 20)).unwrap_err().to_string();
+    assert!(error.contains("longer than 1048576 bytes") && error.contains("configuration"), "{error}");
+    assert_eq!(node.present.borrow().len(), 1);
+    drop(journal);
+    assert_eq!(open(&path).changes().len(), 1);
+    // One of an earlier version is not cut.
+    let long = [fs::read(&path).unwrap(), vec![b' '; 1 << 20], b"\n".to_vec()].concat();
+    fs::write(&path, &long).unwrap();
+    let error = Journal::<PutChange>::open(&path, soon()).unwrap_err().to_string();
+    assert!(error.contains("longer than 1048576 bytes"), "{error}");
+    assert_eq!(fs::metadata(&path).unwrap().len(), long.len() as u64);
 }
 
 #[test]

@@ -37,6 +37,10 @@ fn b2_a_setting_that_is_correct_is_not_written_again() {
     let root = root(&[("etc/modprobe.d/ib_core.conf", "options  ib_core   netns_mode=N\n")]);
     let modprobe = ModprobeConfig::below(root.path());
     modprobe.persist(Exclusive).unwrap();
+    assert_eq!(
+        (modprobe.would_persist(Exclusive).unwrap(), modprobe.would_persist(Shared).unwrap()),
+        (false, true)
+    );
     let before = fs::metadata(modprobe.file()).unwrap();
     assert!(!modprobe.persist(Exclusive).unwrap());
     let after = fs::metadata(modprobe.file()).unwrap();
@@ -163,4 +167,27 @@ fn the_kernels_spellings_of_a_bool_are_known() {
 fn the_command_line_wins_with_its_last_word() {
     assert_eq!(command_line("quiet ib_core.netns_mode=1 ib_core.netns_mode=0 ro\n"), Some(Exclusive));
     assert_eq!(command_line("quiet mlx5_core.netns_mode=1\n"), None);
+    assert_eq!(
+        command_line("ib_core.netns_mode=0 ib_core.netns_mode=2"),
+        Some(Exclusive),
+        "the kernel refuses 2"
+    );
+}
+
+#[test]
+fn a_file_hides_its_namesakes_in_later_directories() {
+    let dirs = [
+        "etc/modprobe.d",
+        "run/modprobe.d",
+        "usr/local/lib/modprobe.d",
+        "usr/lib/modprobe.d",
+        "lib/modprobe.d",
+    ];
+    for pair in dirs.windows(2) {
+        let [first, second] = [0, 1].map(|at| format!("{}/a.conf", pair[at]));
+        let root =
+            root(&[(&first, "options ib_core netns_mode=0\n"), (&second, "options ib_core netns_mode=1\n")]);
+        let settings = ModprobeConfig::below(root.path()).settings().unwrap();
+        assert_eq!(settings, [ModprobeOption { path: root.path().join(&first), mode: Some(Exclusive) }]);
+    }
 }

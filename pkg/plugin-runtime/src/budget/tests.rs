@@ -1,4 +1,4 @@
-use std::{fs::File, thread::sleep};
+use std::{cell::Cell, fs::File};
 
 use cni::ErrorCode;
 use netns::NetNsId;
@@ -13,7 +13,23 @@ use crate::Node;
 
 const MOMENT: Duration = Duration::from_millis(60);
 
+thread_local! {
+    static STOPPED: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Returns the time at which the clock of this test stands still, if it was stopped.
+pub(super) fn stopped_clock() -> Option<Instant> {
+    STOPPED.get()
+}
+
+/// Advances the clock, which stands still otherwise.
+fn advance(time: Duration) {
+    STOPPED.set(Some(now() + time));
+}
+
+/// Returns a budget that begins at a stopped clock.
 fn budget(work: u64, revert: u64) -> Budget {
+    advance(Duration::ZERO);
     let (work, revert) = (Duration::from_millis(work), Duration::from_millis(revert));
     Budget::with(CallLimits { work, revert, ..CallLimits::ADD })
 }
@@ -26,8 +42,8 @@ fn explained(budget: &Budget) -> String {
 fn a_wait_has_its_own_time_while_the_call_has_more() {
     let budget = budget(10_000, 0);
     let deadline = budget.until("a lock", MOMENT);
-    assert!(deadline.left() <= MOMENT && !deadline.has_passed());
-    sleep(MOMENT);
+    assert_eq!(deadline.left(), MOMENT);
+    advance(MOMENT);
     assert!(deadline.has_passed());
     drop(deadline);
     assert_eq!(explained(&budget), "", "the budget is not why it failed");
@@ -38,16 +54,16 @@ fn waits_share_the_budget_and_the_error_lists_them() {
     let budget = budget(200, 0);
     for _ in 0..2 {
         let _deadline = budget.until("a lock", Duration::from_secs(9));
-        sleep(MOMENT);
+        advance(MOMENT);
     }
     let deadline = budget.until("a device", Duration::from_secs(9));
-    assert!(deadline.left() <= Duration::from_millis(200) - 2 * MOMENT);
-    sleep(deadline.left() + Duration::from_millis(1));
+    assert_eq!(deadline.left(), Duration::from_millis(200) - 2 * MOMENT);
+    advance(deadline.left());
     drop(deadline);
     assert!(budget.until("the link", Duration::from_secs(9)).has_passed(), "nothing is left");
     let details = explained(&budget);
     assert!(details.starts_with("the 0.2 s that an ADD may wait are used up"), "{details}");
-    assert!(details.contains("a lock 0.1 s") && details.contains("a device 0.1 s"), "{details}");
+    assert!(details.contains("by: a lock 0.1 s, a device 0.1 s"), "the longest first: {details}");
     assert!(!details.contains("the link"), "a wait that took no time is not listed: {details}");
     let error = Error::new(ErrorCode::TRY_AGAIN, "x").with_details("not reverted: y");
     assert!(budget.explain(error).details.starts_with("not reverted: y; the 0.2 s that"));
@@ -65,10 +81,14 @@ fn the_revert_has_a_reserved_time() {
     let budget = budget(0, 10_000);
     assert!(budget.until("a device", Duration::from_secs(9)).has_passed());
     budget.begin_revert();
-    assert!(budget.until("a device", Duration::from_secs(9)).left() > Duration::from_secs(8));
+    assert_eq!(budget.until("a device", Duration::from_secs(9)).left(), Duration::from_secs(9));
     let deadline = budget.until("a lock", Duration::from_secs(9));
-    sleep(MOMENT);
+    advance(MOMENT);
     drop(deadline);
+    let unused = self::budget(1_000, 1_000);
+    unused.begin_revert();
+    let left = unused.until("a device", Duration::from_secs(9)).left();
+    assert_eq!(left, Duration::from_secs(2), "with what the ADD has not used");
     let details = explained(&budget);
     assert!(details.contains("used up"), "the reason of the ADD's failure is kept: {details}");
     assert!(details.contains("by: nothing; the revert then waited for: a lock 0.1 s"), "{details}");
@@ -79,12 +99,12 @@ fn one_of_many_has_its_share_only() {
     let budget = budget(10_000, 0);
     let share = budget.share(100);
     let deadline = budget.until("a device", Duration::from_secs(9));
-    assert!(deadline.left() <= Duration::from_secs(2) && deadline.left() > Duration::from_secs(1));
+    assert_eq!(deadline.left(), Duration::from_secs(2), "a fifth, which is more than a hundredth");
     drop((deadline, share));
     let share = budget.share(2);
-    assert!(budget.until("a device", Duration::from_secs(9)).left() > Duration::from_secs(4));
+    assert_eq!(budget.until("a device", Duration::from_secs(9)).left(), Duration::from_secs(5));
     drop(share);
-    assert!(budget.until("a device", Duration::from_secs(9)).left() > Duration::from_secs(8));
+    assert_eq!(budget.until("a device", Duration::from_secs(9)).left(), Duration::from_secs(9));
 }
 
 #[test]
@@ -92,14 +112,14 @@ fn a_share_that_is_used_up_is_not_called_the_whole() {
     let budget = budget(2000, 0);
     let share = budget.share(100);
     let deadline = budget.until("a device", Duration::from_secs(9));
-    sleep(deadline.left() + Duration::from_millis(1));
+    advance(deadline.left());
     drop((deadline, share));
     let details = explained(&budget);
     assert!(details.starts_with("one attachment has a share of the 2 s that an ADD may wait"), "{details}");
     // After any number of shares some time is left.
     for _ in 0..5 {
         let _share = budget.share(100);
-        sleep(budget.until("a device", Duration::from_secs(9)).left());
+        advance(budget.until("a device", Duration::from_secs(9)).left());
     }
     assert!(!budget.until("the end", Duration::from_secs(9)).has_passed());
 }
@@ -126,7 +146,8 @@ fn a_call_has_one_budget() {
 fn a_wait_for_the_claims_of_devices_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let mut node = Node::new(StateDir::at(dir.path()), Vec::new(), None);
-    node.budget = budget(100, 0);
+    let limits = CallLimits { work: Duration::from_millis(100), revert: Duration::ZERO, ..CallLimits::ADD };
+    node.budget = Budget::with(limits);
     let (owner, vf) = ("c0ffee@net1".parse().unwrap(), Function::Pci("0000:af:00.2".parse().unwrap()));
     let claim = DeviceClaim::of(ClaimKind::Vf, vf, &owner, "/gone".into(), NetNsId::new(4, 1)).unwrap();
     let acquire = || claim.acquire(&node.state, &|| node.claims_lock(), |_| Ok::<_, crate::Error>(true));

@@ -1,10 +1,15 @@
 //! The operations of the IPAM plugin.
 
-use cni::{AddRequest, AddResult, CallContext, CheckRequest, DelRequest, Error, Operation, StatusRequest};
+use std::path::Path;
+
+use cni::{
+    AddRequest, AddResult, CallContext, CheckRequest, DelRequest, Error, ErrorCode, Operation, StatusRequest,
+};
 
 use super::{
     exec::{self, DelegateCall},
     find::{self, Delegate},
+    versions,
 };
 use crate::Node;
 
@@ -19,7 +24,8 @@ pub fn add(request: &AddRequest<'_>, node: &Node) -> Result<AddResult, Error> {
         Delegate::Executable(path) => {
             let call = DelegateCall::new(Operation::Add, &request.common)
                 .about(&request.attachment, Some(&request.netns));
-            AddResult::from_delegate(&exec::run(&path, &call, &node.budget)?, request.common.conf.version)?
+            let printed = run(&path, Operation::Add, &call, &request.common, node)?;
+            AddResult::from_delegate(&printed, request.common.conf.version)?
         }
     };
     if result.ips.is_empty() {
@@ -28,18 +34,34 @@ pub fn add(request: &AddRequest<'_>, node: &Node) -> Result<AddResult, Error> {
     Ok(result)
 }
 
+fn run(
+    path: &Path,
+    operation: Operation,
+    call: &DelegateCall<'_>,
+    common: &CallContext<'_>,
+    node: &Node,
+) -> Result<Vec<u8>, Error> {
+    let explained = |error| versions::explain(path, operation, common, node, error);
+    exec::run(path, call, &node.budget).map_err(explained)
+}
+
 /// Makes the IPAM plugin release an attachment's addresses.
 ///
 /// # Errors
 /// The delegate's own error; or if there is no such plugin.
-pub fn del(request: &DelRequest<'_>, node: &Node) -> Result<(), Error> {
+pub(crate) fn del(request: &DelRequest<'_>, node: &Node) -> Result<(), Error> {
     match find::find(&request.common, node.builtin_ipam)? {
         Delegate::None => Ok(()),
         Delegate::Builtin(plugin) => plugin.del(request),
         Delegate::Executable(path) => {
             let call = DelegateCall::new(Operation::Del, &request.common)
                 .about(&request.attachment, request.netns.as_deref());
-            exec::run(&path, &call, &node.budget).map(drop)
+            match exec::run(&path, &call, &node.budget) {
+                Err(error) if error.code == ErrorCode::INCOMPATIBLE_VERSION => {
+                    versions::del_in_supported(&path, request, node, error)
+                }
+                deleted => deleted.map(drop),
+            }
         }
     }
 }
@@ -55,7 +77,7 @@ pub fn check(request: &CheckRequest<'_>, node: &Node) -> Result<(), Error> {
         Delegate::Executable(path) => {
             let call = DelegateCall::new(Operation::Check, &request.common)
                 .about(&request.attachment, Some(&request.netns));
-            exec::run(&path, &call, &node.budget).map(drop)
+            run(&path, Operation::Check, &call, &request.common, node).map(drop)
         }
     }
 }
@@ -69,7 +91,8 @@ pub fn status(request: &StatusRequest<'_>, node: &Node) -> Result<(), Error> {
         Delegate::None => Ok(()),
         Delegate::Builtin(plugin) => plugin.status(request),
         Delegate::Executable(path) => {
-            exec::run(&path, &DelegateCall::new(Operation::Status, &request.common), &node.budget).map(drop)
+            let call = DelegateCall::new(Operation::Status, &request.common);
+            run(&path, Operation::Status, &call, &request.common, node).map(drop)
         }
     }
 }

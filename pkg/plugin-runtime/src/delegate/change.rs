@@ -1,6 +1,10 @@
 //! The call of the IPAM plugin, as a change that can be reverted.
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt, fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
 
 use cni::{AddRequest, CallContext, CniArgs, DelRequest, NetConf};
 use identifiers::Attachment;
@@ -47,8 +51,10 @@ impl DelegateAdd {
     /// The delegate's error.
     pub fn revert(&self, node: &Node) -> Result<(), Error> {
         let stdin = self.configuration.as_bytes();
-        // The directories of the ADD, then those of the current call, because the plugin may have been moved since.
-        let mut cni_path = self.cni_path.clone();
+        // The directories of the ADD, then those of the current call, because the plugin may have been moved since. The former
+        // are only a record: what is there now runs as root.
+        let is_trusted = |dir: &&PathBuf| node.cni_path.contains(dir) || is_roots(dir);
+        let mut cni_path: Vec<_> = self.cni_path.iter().filter(is_trusted).cloned().collect();
         cni_path.extend(node.cni_path.iter().filter(|dir| !self.cni_path.contains(dir)).cloned());
         let common = CallContext {
             conf: NetConf::parse(stdin)?,
@@ -66,8 +72,50 @@ impl DelegateAdd {
     }
 }
 
+/// Whether only root can add programs to a directory, which may be a link to one, or replace it.
+fn is_roots(dir: &Path) -> bool {
+    let Ok(dir) = fs::canonicalize(dir) else { return false };
+    // In a sticky directory such as /tmp, users cannot replace files of others.
+    let is_sticky =
+        |dir: &Path| fs::metadata(dir).is_ok_and(|meta| meta.uid() == 0 && meta.mode() & 0o1000 != 0);
+    let is_own = |dir| statefile::require_own_directory(dir).is_ok();
+    is_own(&dir) && dir.ancestors().skip(1).all(|dir| is_own(dir) || is_sticky(dir))
+}
+
 impl fmt::Display for DelegateAdd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "addresses of {}", self.attachment)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    use super::*;
+
+    #[test]
+    fn programs_of_a_recorded_directory_run_only_if_it_and_all_above_are_roots() {
+        let root = tempfile::tempdir().unwrap();
+        let (upper, dir, link) = (root.path().join("a"), root.path().join("a/b"), root.path().join("link"));
+        fs::create_dir_all(&dir).unwrap();
+        symlink(&dir, &link).unwrap();
+        assert!(is_roots(&dir) && is_roots(&link));
+        assert!(!is_roots(&root.path().join("missing")));
+        for (path, mode, uid, expected) in [
+            (&dir, 0o755, 65534, false),
+            (&dir, 0o775, 0, false),
+            (&dir, 0o1777, 0, false),
+            (&upper, 0o755, 65534, false),
+            (&upper, 0o777, 0, false),
+            (&upper, 0o1777, 0, true),
+            (&upper, 0o1777, 65534, false),
+        ] {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+            chown(path, Some(uid), None).unwrap();
+            assert_eq!(is_roots(&link), expected, "{} {mode:o} {uid}", path.display());
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+            chown(path, Some(0), None).unwrap();
+        }
     }
 }

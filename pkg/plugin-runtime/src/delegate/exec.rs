@@ -171,3 +171,32 @@ fn refusal(path: &Path, status: ExitStatus, printed: &[u8]) -> Error {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     Error::new(ErrorCode(code), text("msg")).with_details(text("details"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    #[test]
+    fn the_error_object_of_a_delegate_is_passed_on_and_anything_else_is_quoted() {
+        let refused =
+            |printed: &str| refusal(Path::new("/cni/ipam"), ExitStatus::from_raw(256), printed.as_bytes());
+        let error = refused(r#"{"cniVersion": "1.0.0", "code": 11, "msg": "no", "details": "later"}"#);
+        assert_eq!((error.code.0, error.msg.as_str(), error.details.as_str()), (11, "no", "later"));
+        let bare = refused(r#"{"code": 4294967295}"#);
+        assert_eq!((bare.code.0, bare.msg.as_str(), bare.details.as_str()), (u32::MAX, "", ""));
+        for printed in [
+            "",
+            "panic",
+            r#"{"msg": "no"}"#,
+            r#"{"code": "7"}"#,
+            r#"{"code": -1}"#,
+            r#"{"code": 4294967296}"#,
+        ] {
+            let error = refused(printed);
+            assert!(error.msg.starts_with("/cni/ipam failed"), "{printed}: {error:?}");
+            assert!(error.details.contains(&format!("{printed:?}")), "{error:?}");
+        }
+    }
+}

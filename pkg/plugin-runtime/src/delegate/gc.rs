@@ -60,3 +60,27 @@ fn with(stdin: &[u8], also: &[Attachment]) -> Result<Vec<u8>, Error> {
     }
     serde_json::to_vec(&conf).map_err(unreadable)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attachments_that_are_kept_are_added_to_each_list_of_valid_ones() {
+        let also: Vec<Attachment> = ["b@net1", "c@net2"].iter().map(|text| text.parse().unwrap()).collect();
+        let (a, b, c) = (
+            json!({"containerID": "a", "ifname": "net1"}),
+            json!({"containerID": "b", "ifname": "net1"}),
+            json!({"containerID": "c", "ifname": "net2"}),
+        );
+        let changed = |conf: &Value| -> Value {
+            serde_json::from_slice(&with(conf.to_string().as_bytes(), &also).unwrap()).unwrap()
+        };
+        let other = json!({"name": "rail", "ipam": {"type": "static"}});
+        assert_eq!(changed(&other), other);
+        let second = json!({"name": "rail", KEYS[1]: [a]});
+        assert_eq!(changed(&second), json!({"name": "rail", KEYS[1]: [a, b, c]}));
+        let both = json!({"name": "rail", KEYS[0]: [a], KEYS[1]: null});
+        assert_eq!(changed(&both), json!({"name": "rail", KEYS[0]: [a, b, c], KEYS[1]: [b, c]}));
+    }
+}

@@ -5,7 +5,10 @@ mod change;
 mod exec;
 mod find;
 mod gc;
+mod versions;
 
-pub use calls::{add, check, del, needs_link, status};
+pub(crate) use calls::del;
+pub use calls::{add, check, needs_link, status};
 pub use change::DelegateAdd;
+pub(crate) use find::{Delegate, OWN_NAME, find};
 pub use gc::gc;

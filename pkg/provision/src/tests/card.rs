@@ -42,7 +42,7 @@ pub(crate) fn pf(vfs: u32) -> Pf {
 }
 
 /// A VF as the driver creates it: without an assigned address.
-pub(super) fn vf(index: u32, bound: bool) -> Vf {
+pub(crate) fn vf(index: u32, bound: bool) -> Vf {
     let settings = VfSettings {
         mac: Some([0; 6].into_mac()),
         trust: Some(false),
@@ -81,6 +81,8 @@ pub(super) struct FakeCard {
     pub(super) fails_at: usize,
     /// Whether its firmware creates no VFs.
     pub(super) makes_none: bool,
+    /// Whether its firmware does not answer then.
+    pub(super) hangs: bool,
     /// Whether it refuses changes of its DCB settings.
     pub(super) refuses_dcb: bool,
     /// Its DCB settings, if its driver has some.
@@ -94,6 +96,7 @@ impl FakeCard {
             log: Mutex::default(),
             fails_at: usize::MAX,
             makes_none: false,
+            hangs: false,
             refuses_dcb: false,
             dcb: Mutex::default(),
         }
@@ -124,6 +127,10 @@ impl FakeCard {
 
 impl PciBackend for FakeCard {
     fn set_num_vfs(&self, _: PciAddress, count: u32) -> Result<(), PciBackendError> {
+        if self.makes_none && self.hangs {
+            let what = format!("numvfs {count}");
+            return Err(PciBackendError::TimedOut { what, limit: std::time::Duration::ZERO });
+        }
         if self.makes_none {
             return Err(PciBackendError::Fewer { wanted: count, made: 0 });
         }

@@ -165,7 +165,7 @@ mod tests {
     use ResourceAttribute::*;
 
     #[test]
-    fn a_listener_has_a_local_address() {
+    fn a_listener_has_a_local_address_and_a_connection_both() {
         let mut storage = [2_u16.to_ne_bytes(), [0x1f, 0x90], [192, 0], [2, 7]].concat();
         storage.resize(128, 0);
         let entry = vec![CmIdn(1), PortIndex(1), Pid(304), State(8), Ps(0x106), SrcAddr(storage)];
@@ -180,7 +180,32 @@ mod tests {
             destination: None,
             owner: ResourceOwner::Process(304),
         };
-        assert_eq!(CmId::read(entry), Some(expected));
+        assert_eq!(CmId::read(entry), Some(expected.clone()));
+        let storage = |last| {
+            let mut storage = [2_u16.to_ne_bytes(), [0x1f, 0x90], [192, 0], [2, last]].concat();
+            storage.resize(128, 0);
+            storage
+        };
+        let connected = vec![
+            CmIdn(1),
+            PortIndex(1),
+            Pid(304),
+            State(5),
+            Ps(0x106),
+            Type(2),
+            Lqpn(17),
+            SrcAddr(storage(7)),
+            DstAddr(storage(8)),
+        ];
+        let expected = CmId {
+            state: CmIdState::Connect,
+            kind: Some(QpType::Rc),
+            queue_pair: Some(17),
+            destination: Some("192.0.2.8:8080".parse().unwrap()),
+            ..expected
+        };
+        assert_eq!(CmId::read(connected), Some(expected));
+        assert_eq!(CmId::read(vec![State(5)]), None);
         assert_eq!(CmId::read(vec![CmIdn(1)]), None);
     }
 }

@@ -120,6 +120,16 @@ mod tests {
     }
 
     #[test]
+    fn each_kind_has_its_own_count() {
+        let mut counts = ResourceCounts::default();
+        for (name, count) in ["qp", "cq", "mr", "pd", "ctx", "srq", "cm_id"].into_iter().zip(1..) {
+            counts.set_count(name.into(), count);
+        }
+        let ResourceCounts { qp, cq, mr, pd, ctx, srq, cm_id, .. } = counts;
+        assert_eq!([qp, cq, mr, pd, ctx, srq, cm_id], [1, 2, 3, 4, 5, 6, 7].map(Some));
+    }
+
+    #[test]
     fn a_reply_without_a_device_has_no_counts() {
         assert_eq!(ResourceCounts::read(vec![NldevAttribute::DevIndex(2)]), None);
     }

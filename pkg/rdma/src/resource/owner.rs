@@ -36,5 +36,9 @@ mod tests {
         assert_eq!(ResourceOwner::of(&[KernName("ib_core".into())]), ResourceOwner::Kernel("ib_core".into()));
         assert_eq!(ResourceOwner::of(&[Lqpn(1)]), ResourceOwner::Unknown);
         assert_eq!(ResourceOwner::of(&[Pid(0)]), ResourceOwner::Unknown);
+        assert_eq!(
+            ResourceOwner::of(&[Pid(0), KernName("rdma_cm".into())]),
+            ResourceOwner::Kernel("rdma_cm".into())
+        );
     }
 }

@@ -133,5 +133,9 @@ mod tests {
         let types: BTreeSet<_> = (0..=u8::MAX).map(|number| QpType::from(number).to_string()).collect();
         let states: BTreeSet<_> = (0..=u8::MAX).map(|number| QpState::from(number).to_string()).collect();
         assert_eq!((types.len(), states.len()), (256, 256));
+        let types = [0, 1, 2, 3, 4, 8, 9, 10, 0xff].map(|number| QpType::from(number).to_string());
+        assert_eq!(types, ["smi", "gsi", "rc", "uc", "ud", "raw_packet", "xrc_ini", "xrc_tgt", "driver"]);
+        let states = [0, 1, 2, 3, 4, 5, 6].map(|number| QpState::from(number).to_string());
+        assert_eq!(states, ["reset", "init", "rtr", "rts", "sqd", "sqe", "err"]);
     }
 }

@@ -158,7 +158,10 @@ pub(crate) fn read(message: &LinkMessage) -> Link {
             LinkAttribute::Controller(index) => link.controller = Some(*index),
             LinkAttribute::ParentDevName(name) => link.device = Some(name.clone()),
             LinkAttribute::OperState(State::Up) => link.running = true,
-            LinkAttribute::LinkInfo(infos) => link.kind = kind(infos),
+            LinkAttribute::LinkInfo(infos) => {
+                link.kind = kind(infos);
+                link.settings.read_info(infos);
+            }
             _ => {}
         }
     }
@@ -239,4 +242,43 @@ fn ipoib_settings(data: &InfoData) -> Option<IpoibSettings> {
         _ => None,
     })?;
     Some(IpoibSettings { pkey, mode })
+}
+
+#[cfg(test)]
+mod tests {
+    use rtnetlink::LinkUnspec;
+
+    use super::*;
+
+    fn ipoib(parent: Option<u32>) -> Link {
+        let mut message = LinkUnspec::new_with_index(7).build();
+        message.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Ipoib)]));
+        message.attributes.extend(parent.map(LinkAttribute::Link));
+        read(&message)
+    }
+
+    #[test]
+    fn the_ipoib_link_of_a_port_has_no_parent_and_a_child_has_one() {
+        let (port, child) = (ipoib(None), ipoib(Some(7)));
+        assert_eq!((port.is_ipoib_port(), child.is_ipoib_port()), (true, false));
+        assert_eq!((port.is_ipoib_child_of(&port), child.is_ipoib_child_of(&port)), (false, true));
+        assert!(!ipoib(Some(8)).is_ipoib_child_of(&port));
+        let other = Link { kind: None, ..child };
+        assert!(!other.is_ipoib_port() && !other.is_ipoib_child_of(&port));
+    }
+
+    #[test]
+    fn a_link_is_running_if_one_of_the_two_states_says_so() {
+        let running = |flags, state| {
+            let mut message = LinkUnspec::new_with_index(7).build();
+            message.header.flags = flags;
+            message.attributes.push(LinkAttribute::OperState(state));
+            let link = read(&message);
+            (link.up, link.running)
+        };
+        assert_eq!(running(LinkFlags::Up, State::Down), (true, false));
+        assert_eq!(running(LinkFlags::Up, State::Up), (true, true));
+        assert_eq!(running(LinkFlags::Up | LinkFlags::Running, State::Unknown), (true, true));
+        assert_eq!(running(LinkFlags::empty(), State::Down), (false, false));
+    }
 }

@@ -28,8 +28,8 @@ fn client(directory: &TlsDir, certificate: Option<(&TestCa, &[&str])>) -> Client
     }
 }
 
-/// Does a handshake in memory, and returns the result of the server.
-fn handshake(server: &Arc<ServerConfig>, client: ClientConfig) -> Result<(), Error> {
+/// Does a handshake in memory, and returns the result of the server: the number of certificates that it has sent.
+fn handshake(server: &Arc<ServerConfig>, client: ClientConfig) -> Result<usize, Error> {
     let mut server = ServerConnection::new(server.clone()).unwrap();
     let mut client = ClientConnection::new(Arc::new(client), "localhost".try_into().unwrap()).unwrap();
     while client.is_handshaking() || server.is_handshaking() {
@@ -52,7 +52,7 @@ fn handshake(server: &Arc<ServerConfig>, client: ClientConfig) -> Result<(), Err
             client.process_new_packets()?;
         }
     }
-    Ok(())
+    Ok(client.peer_certificates().map_or(0, <[_]>::len))
 }
 
 fn server(directory: &TlsDir, more: &str) -> Arc<ServerConfig> {
@@ -78,17 +78,55 @@ fn a_required_certificate_must_be_signed_by_the_authority() {
     }
 }
 
+/// An organization that replaces its authority trusts both for a while; a certificate may need others for its chain.
+#[test]
+fn each_certificate_of_a_file_is_used() {
+    let directory = TlsDir::new();
+    let (other, unknown) = (TestCa::new(), TestCa::new());
+    directory.write("ca.pem", &format!("{}{}", directory.authority.pem(), other.pem()));
+    let pem = std::fs::read_to_string(directory.path("cert.pem")).unwrap();
+    directory.write("cert.pem", &format!("{pem}{}", directory.authority.pem()));
+    let server = server(&directory, VERIFIED);
+    let sent = |authority| handshake(&server, client(&directory, Some((authority, &["a"]))));
+    assert_eq!(sent(&directory.authority).unwrap(), 2);
+    assert!(sent(&other).is_ok() && sent(&unknown).is_err());
+}
+
+#[test]
+fn a_session_is_not_resumed_and_the_order_of_the_server_counts() {
+    let directory = TlsDir::new();
+    let plain = server(&directory, "");
+    assert!(plain.ignore_client_order && plain.alpn_protocols == [b"http/1.1"]);
+    assert!(plain.send_tls13_tickets == 0 && !plain.session_storage.can_cache());
+    assert!(!server(&directory, "  prefer_server_cipher_suites: false\n").ignore_client_order);
+    let chosen = server(
+        &directory,
+        "  curve_preferences: [CurveP384, X25519]\n  cipher_suites: [TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, \
+         TLS_AES_128_GCM_SHA256, TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]\n",
+    );
+    let provider = chosen.crypto_provider();
+    let groups: Vec<_> = provider.kx_groups.iter().map(|group| group.name()).collect();
+    assert_eq!(groups, [rustls::NamedGroup::secp384r1, rustls::NamedGroup::X25519]);
+    let of_12: Vec<_> = provider.cipher_suites.iter().filter(|suite| suite.tls13().is_none()).collect();
+    let names: Vec<_> = of_12.iter().map(|suite| format!("{:?}", suite.suite())).collect();
+    assert_eq!(names, ["TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"]);
+    assert_eq!(provider.cipher_suites.len() - of_12.len(), 3, "those of TLS 1.3 cannot be chosen");
+}
+
 #[test]
 fn the_certificate_must_have_one_of_the_allowed_names() {
     let directory = TlsDir::new();
-    let sans = "  client_allowed_sans: [prometheus.monitoring, spiffe://cluster/prometheus, 10.0.0.7]\n";
+    let sans = "  client_allowed_sans: [prometheus.monitoring, spiffe://cluster/prometheus, spiffe://a@b/c, 10.0.0.7, 'fd00::7']\n";
     let server = server(&directory, &format!("{VERIFIED}{sans}"));
     for (names, is_accepted) in [
         (&["prometheus.monitoring"][..], true),
         (&["else", "prometheus.monitoring"], true),
         (&["spiffe://cluster/prometheus"], true),
+        (&["spiffe://a@b/c"], true),
         (&["10.0.0.7"], true),
+        (&["fd00::7"], true),
         (&["10.0.0.8"], false),
+        (&["fd00::8"], false),
         (&["prometheus.monitoring.evil"], false),
         (&["spiffe://cluster/prometheus/evil"], false),
         (&[], false),

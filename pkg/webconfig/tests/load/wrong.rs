@@ -64,6 +64,13 @@ fn errors_contain_the_file_the_line_and_what_was_expected() {
         (&format!("{TLS}  client_ca_file: ca.pem\n"), 4, "is not used: expected client_auth_type"),
         (&format!("{TLS}  client_allowed_sans: [a]\n"), 2, "expected client_auth_type RequireAndVerify"),
         (
+            &format!(
+                "{TLS}  client_auth_type: VerifyClientCertIfGiven\n  client_ca_file: ca.pem\n  client_allowed_sans: [a]\n"
+            ),
+            4,
+            "client_allowed_sans: expected client_auth_type RequireAndVerifyClientCert",
+        ),
+        (
             &format!("{TLS}  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: rubbish.pem\n"),
             5,
             "has no certificate",
@@ -74,6 +81,13 @@ fn errors_contain_the_file_the_line_and_what_was_expected() {
             ),
             6,
             "e-mail addresses are not supported",
+        ),
+        (
+            &format!(
+                "{TLS}  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.pem\n  client_allowed_sans: [a, '']\n"
+            ),
+            6,
+            "a name must not be empty",
         ),
         ("basic_auth_users:\n  alice: secret\n", 2, "not a bcrypt hash"),
         ("http_server_config:\n  headers:\n    X-Powered-By: a\n", 3, "unknown header"),

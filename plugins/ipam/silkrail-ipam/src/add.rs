@@ -9,7 +9,7 @@ use std::{
 use cni::{AddRequest, AddResult, IpConfig, ResultRoute};
 use ipam::{IpFamily, LocalStore, Pool, PoolSelection, StoreError};
 use ipnetwork::IpNetwork;
-use journal::{Journal, boot_id};
+use journal::{Journal, JournalHeader, boot_id};
 use plugin_runtime::{
     Error, Node,
     attachment::{self, JournalSpec},
@@ -34,10 +34,15 @@ const BLOCK_RETRY_DELAY: Duration = Duration::from_millis(5);
 
 pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, cni::Error> {
     let conf = IpamConf::of_pod(node, request)?;
-    let journal = match attachment::begin(node, &JournalSpec::without_pod(NAME, request)) {
+    let spec = JournalSpec::without_pod(NAME, request);
+    let is_same_pod =
+        |head: &JournalHeader| head.netns.zip(spec.netns).is_none_or(|(former, now)| former.is(now));
+    let journal = match attachment::begin(node, &spec) {
         Ok(journal) => journal,
         // A main plugin that was killed and called again gets the same result.
-        Err(Error::Journal(journal::Error::Exists { .. })) => return repeat_result(node, request, &conf),
+        Err(Error::Journal(journal::Error::Exists { head, .. })) if is_same_pod(&head) => {
+            return repeat_result(node, request, &conf);
+        }
         Err(error) => return Err(error.into()),
     };
     attachment::run_or_revert(journal, node, |journal| allocate(journal, node, request, &conf))
@@ -306,4 +311,82 @@ fn add_address(result: &mut AddResult, pool: &Pool, address: IpAddr, conf: &Ipam
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::tests::call;
+
+    #[test]
+    fn a_former_address_is_kept_unless_another_of_its_family_is_requested() {
+        let claim = |address: &str| {
+            let address = address.parse().unwrap();
+            ClaimedAddress { owner: "a@net1".parse().unwrap(), pool: "a".to_owned(), address }
+        };
+        let requested: Vec<IpAddr> = ["10.0.0.6", "10.0.0.5"].map(|text| text.parse().unwrap()).into();
+        for (address, expected) in [("10.0.0.5", true), ("10.0.0.7", false), ("fd00::5", true)] {
+            assert_eq!(is_requested_or_any(&claim(address), &requested), expected, "{address}");
+            assert!(is_requested_or_any(&claim(address), &[]));
+        }
+        let six = json!({"name": "six", "subnet": "fd00::/64", "ips": ["fd00::5"]});
+        let pools = [("a", "10.0.0.1-10.0.0.5"), ("b", "10.0.0.6")]
+            .map(|(name, ips)| json!({"name": name, "subnet": "10.0.0.0/24", "ips": [ips]}));
+        let conf =
+            IpamConf::of_network(&call(&json!({"ipam": {"pools": [pools[0], pools[1], six]}}), "")).unwrap();
+        let selection = conf.select_for_any_pod().unwrap();
+        let is_there =
+            ["10.0.0.5", "10.0.0.6", "fd00::5"].map(|address| is_in_pools(&claim(address), &selection));
+        assert_eq!(is_there, [true, false, false], "of the pool that it was claimed from");
+    }
+
+    #[test]
+    fn a_result_has_each_route_and_one_default_route_of_each_family_once() {
+        let pool = |name: &str, subnet: &str, ips: &str, gateway: &str, route: (&str, &str)| {
+            let route = json!({"dst": route.0, "gw": route.1});
+            json!({"name": name, "subnet": subnet, "ips": [ips], "gateway": gateway, "routes": [route]})
+        };
+        let pools = [
+            pool("a", "10.0.0.0/24", "10.0.0.5-10.0.0.9", "10.0.0.1", ("10.9.0.0/16", "10.0.0.2")),
+            pool("b", "10.1.0.0/16", "10.1.0.5", "10.1.0.1", ("10.9.0.0/16", "10.1.0.2")),
+            pool("six", "fd00::/64", "fd00::5", "fd00::1", ("fd09::/64", "fd00::2")),
+        ];
+        let claims = [("a", "10.0.0.5"), ("a", "10.0.0.6"), ("b", "10.1.0.5"), ("six", "fd00::5")].map(
+            |(pool, address)| {
+                let address = address.parse().unwrap();
+                ClaimedAddress { owner: "a@net1".parse().unwrap(), pool: pool.to_owned(), address }
+            },
+        );
+        for clean in [false, true] {
+            let ipam = json!({"pools": pools, "clean_gateway": clean});
+            let conf = IpamConf::of_network(&call(&json!({ "ipam": ipam }), "")).unwrap();
+            let found = result(&claims, &conf).unwrap();
+            let ips: Vec<_> =
+                found.ips.iter().map(|ip| format!("{} {}", ip.address, ip.gateway.unwrap())).collect();
+            assert_eq!(
+                ips,
+                [
+                    "10.0.0.5/24 10.0.0.1",
+                    "10.0.0.6/24 10.0.0.1",
+                    "10.1.0.5/16 10.1.0.1",
+                    "fd00::5/64 fd00::1"
+                ]
+            );
+            let routes: Vec<_> =
+                found.routes.iter().map(|route| format!("{} {}", route.dst, route.gw.unwrap())).collect();
+            let mut expected = vec![
+                "10.9.0.0/16 10.0.0.2",
+                "0.0.0.0/0 10.0.0.1",
+                "10.9.0.0/16 10.1.0.2",
+                "fd09::/64 fd00::2",
+                "::/0 fd00::1",
+            ];
+            if clean {
+                expected.retain(|route| !route.contains("/0 "));
+            }
+            assert_eq!(routes, expected);
+        }
+    }
 }

@@ -1,23 +1,28 @@
 //! The configuration's `ipam` object and the pools that it selects.
 
-use std::{cell::OnceCell, fs, net::IpAddr, path::PathBuf};
+use std::{cell::OnceCell, net::IpAddr};
 
 use cni::{AddRequest, CallContext, ConfObject, Error as CniError};
 use ipam::{
-    IpFamily, ListedPools, PodLabels, PodNamespace, PodPools, Pool, PoolListSource, PoolQuery, PoolRoute,
-    PoolSelection, Pools, ReservedAddress,
+    IpFamily, ListedPools, PodLabels, PodNamespace, PodPools, Pool, PoolListSource, PoolRoute, PoolSelection,
+    Pools, ReservedAddress,
 };
-use plugin_runtime::{Error, Node, conf};
-use serde_json::Value;
+use plugin_runtime::{
+    Error, Node, conf, ipv6,
+    policy::{Resource, ResourceUses},
+};
 use state::StateDir;
 
-use crate::{agent_socket, cluster::ClusterPools, error::IpamError, pod_pools};
+use crate::{
+    agent_socket,
+    cluster::ClusterPools,
+    error::IpamError,
+    pod_pools,
+    pool_source::{POOLS_DIR, PoolSource, pools_dir},
+};
 
 /// The name of the plugin, the `type` of the `ipam` object.
 pub(crate) const NAME: &str = "silkrail-ipam";
-
-/// The directory of pools if the configuration contains neither `pools` nor `poolsDir`.
-const POOLS_DIR: &str = "/etc/silkrail/pools.d";
 
 /// The parsed `ipam` object.
 pub(crate) struct IpamConf {
@@ -45,8 +50,38 @@ impl IpamConf {
     /// # Errors
     /// The key of an invalid value; a pool or an annotation of the pod that is not valid; if the pod is not known yet.
     pub(crate) fn of_pod(node: &Node, request: &AddRequest<'_>) -> Result<Self, Error> {
-        let pod = |cluster: &ClusterPools| pod_pools::read(cluster, node, &request.common);
-        Self::read(&request.common, request.attachment.ifname.as_str(), pod, true)
+        Self::read(&request.common, request.attachment.ifname.as_str(), Some(node), true)
+    }
+
+    /// Returns the pools from which an ADD would take its addresses, for the policy of the node: pools of the configuration as
+    /// [`Resource::INLINE_POOLS`], those of another directory than the default one as its path. Without a request, the pools of
+    /// any pod of the namespace.
+    ///
+    /// # Errors
+    /// As [`IpamConf::of_pod`] and [`IpamConf::select`].
+    pub(crate) fn uses(
+        node: &Node,
+        common: &CallContext<'_>,
+        request: Option<&AddRequest<'_>>,
+    ) -> Result<ResourceUses, Error> {
+        let mut uses = ResourceUses::default();
+        if let Some(ipam) = common.conf.fields().object("ipam")? {
+            let inline = ipam.value("pools").map(|_| Resource::INLINE_POOLS);
+            let dir = pools_dir(&ipam)?.map(|(_, dir)| dir);
+            uses.add_some(Resource::Pool, inline);
+            uses.add_some(Resource::Pool, dir.filter(|dir| *dir != POOLS_DIR));
+            if dir.map_or(inline.is_some(), |dir| dir != POOLS_DIR) {
+                // The files of a directory that the policy may not allow are not read.
+                return Ok(uses);
+            }
+        }
+        let ifname = request.map_or("", |request| request.attachment.ifname.as_str());
+        let conf = Self::read(common, ifname, request.map(|_| node), false)?;
+        let selected = conf.select(common, ifname)?;
+        for pool in selected.ipv4.iter().chain(&selected.ipv6) {
+            uses.add(Resource::Pool, &pool.name);
+        }
+        Ok(uses)
     }
 
     /// Parses the configuration and reads the pools that it lists.
@@ -54,15 +89,11 @@ impl IpamConf {
     /// # Errors
     /// The key of an invalid value; a pool that is not valid.
     pub(crate) fn of_network(common: &CallContext<'_>) -> Result<Self, Error> {
-        Self::read(common, "", |_| Ok(None), false)
+        Self::read(common, "", None, false)
     }
 
-    fn read(
-        common: &CallContext<'_>,
-        ifname: &str,
-        pod: impl FnOnce(&ClusterPools) -> Result<Option<PodPools>, Error>,
-        keep: bool,
-    ) -> Result<Self, Error> {
+    /// Without a node, nothing is read about a pod.
+    fn read(common: &CallContext<'_>, ifname: &str, node: Option<&Node>, keep: bool) -> Result<Self, Error> {
         let fields = common.conf.fields();
         let Some(ipam) = fields.object("ipam")? else {
             return Err(CniError::config("ipam: expected an object with the pools to use, found none").into());
@@ -79,7 +110,10 @@ impl IpamConf {
         let state = conf::state_dir(common)?;
         let cluster = cluster(&ipam, &state)?;
         let source = PoolSource::of(&ipam, cluster.as_ref())?;
-        let pod = cluster.as_ref().map_or(Ok(None), pod)?;
+        let pod = match (&cluster, node) {
+            (Some(cluster), Some(node)) => pod_pools::read(cluster, node, common)?,
+            _ => None,
+        };
         let (list_source, listed) = pod_pools::listed(pod.as_ref(), ifname, of_network)?;
         let pools = source.candidate_pools(&listed, &state, keep)?;
         Ok(Self {
@@ -144,7 +178,7 @@ impl IpamConf {
     /// Returns the pools that an attachment can use, in the order in which they are tried.
     ///
     /// # Errors
-    /// If there are none, with the reason for each candidate.
+    /// If there are none, with the reason for each candidate; if some have IPv6 addresses and the kernel has no IPv6.
     pub(crate) fn select(&self, common: &CallContext<'_>, ifname: &str) -> Result<PoolSelection<'_>, Error> {
         let namespace = namespace(common);
         match self.select_from(&self.pools, namespace, ifname) {
@@ -202,7 +236,7 @@ impl IpamConf {
         pod_namespace: PodNamespace<'_>,
         ifname: &str,
     ) -> Result<PoolSelection<'p>, Error> {
-        Ok(pools.select(&ipam::PoolRequest {
+        let selection = pools.select(&ipam::PoolRequest {
             ifname,
             ipv4: &self.listed.ipv4,
             ipv6: &self.listed.ipv6,
@@ -215,57 +249,16 @@ impl IpamConf {
                 (None, PodNamespace::Any) => PodLabels::Any,
                 (None, _) => PodLabels::Unknown,
             },
-        })?)
+        })?;
+        if !selection.ipv6.is_empty() {
+            ipv6::require()?;
+        }
+        Ok(selection)
     }
 }
 
 fn namespace<'a>(common: &'a CallContext<'_>) -> PodNamespace<'a> {
     common.args.get("K8S_POD_NAMESPACE").map_or(PodNamespace::Unknown, PodNamespace::Of)
-}
-
-/// The sources of pools: the configuration itself, a directory, or both.
-struct PoolSource {
-    inline: Pools,
-    dir: Option<PathBuf>,
-}
-
-impl PoolSource {
-    fn of(ipam: &ConfObject<'_>, cluster: Option<&ClusterPools>) -> Result<Self, Error> {
-        if let Some(cluster) = cluster {
-            cluster.check_is_ready()?;
-            return Ok(Self { inline: Pools::default(), dir: Some(cluster.pools_dir()) });
-        }
-        let inline = ipam.value("pools").unwrap_or(&Value::Null);
-        let named = ipam.text("poolsDir")?.or(ipam.text("pools_dir")?);
-        let dir = match named {
-            Some(dir) if dir.starts_with('/') => Some(PathBuf::from(dir)),
-            Some(dir) => return Err(ipam.invalid("poolsDir", "an absolute path", format!("{dir:?}")).into()),
-            None if inline.is_null() => Some(PathBuf::from(POOLS_DIR)),
-            None => None,
-        };
-        Ok(Self { inline: Pools::from_inline(inline)?, dir })
-    }
-
-    /// Reads the pools that the two lists can refer to.
-    fn candidate_pools(
-        &self,
-        ListedPools { ipv4, ipv6, .. }: &ListedPools,
-        state: &StateDir,
-        keep: bool,
-    ) -> Result<Pools, Error> {
-        let Some(dir) = &self.dir else { return Ok(self.inline.clone()) };
-        // Also read pools of the directory with the name of an inline pool, to detect duplicates.
-        let also: Vec<_> = self.inline.iter().map(|pool| pool.name.to_string()).collect();
-        let wanted = PoolQuery { listed: [ipv4, ipv6], also: &also };
-        Ok(self.inline.clone().merge(Pools::read_wanted(dir, wanted, state.root(), keep)?))
-    }
-
-    fn read_directory(&self) -> Result<Pools, Error> {
-        match &self.dir {
-            Some(dir) => Ok(self.inline.clone().merge(Pools::read_dir(dir)?)),
-            None => Ok(self.inline.clone()),
-        }
-    }
 }
 
 /// Parses `store`: whether the pools are those of the cluster.
@@ -288,6 +281,110 @@ fn node_name(ipam: &ConfObject<'_>) -> Result<String, Error> {
     if let Some(name) = ipam.text("nodeName")? {
         return Ok(name.to_owned());
     }
-    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    Ok(name.trim().to_owned())
+    let name = nix::unistd::gethostname().unwrap_or_default();
+    Ok(name.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::tests::call;
+
+    fn conf(ipam: &Value) -> Result<IpamConf, Error> {
+        IpamConf::of_network(&call(&json!({ "ipam": ipam }), ""))
+    }
+
+    fn pool(name: &str, more: &Value) -> Value {
+        let mut pool = json!({"name": name, "subnet": "10.0.0.0/24", "ips": ["10.0.0.1-10.0.0.9"]});
+        pool.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
+        pool
+    }
+
+    #[test]
+    fn the_node_and_the_network_of_the_configuration_decide_which_pools_are_used() {
+        let pools = [
+            pool("node", &json!({"nodeName": ["n"]})),
+            pool("network", &json!({"multusName": ["ai/rail0"]})),
+        ];
+        let usable = |more: Value| {
+            let mut ipam = json!({"pools": pools});
+            ipam.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
+            let conf = conf(&ipam).unwrap();
+            let selection = conf
+                .select_for_any_pod()
+                .map(|found| found.ipv4.iter().map(|pool| pool.name.to_string()).collect());
+            selection.unwrap_or_else(|_| Vec::<String>::new())
+        };
+        assert_eq!(usable(json!({"nodeName": "n", "multusNamespace": "ai"})), ["node", "network"]);
+        assert_eq!(usable(json!({"nodeName": "m", "multusNamespace": "ai"})), ["network"]);
+        assert_eq!(usable(json!({"nodeName": "m"})), ["network"], "the namespace is not known");
+        assert_eq!(usable(json!({"nodeName": "n", "multusNamespace": "b"})), ["node"]);
+        assert_eq!(usable(json!({"nodeName": "m", "multusNamespace": "b"})), [""; 0]);
+    }
+
+    #[test]
+    fn sources_of_pools_that_contradict_each_other_are_refused() {
+        let refused = |ipam: Value| conf(&ipam).err().map(|error| error.to_string()).unwrap_or_default();
+        for key in ["pools", "poolsDir", "pools_dir"] {
+            assert!(
+                refused(json!({"store": "cluster", key: "/x"}))
+                    .starts_with(&format!("ipam.{key}: not allowed")),
+                "{key}"
+            );
+        }
+        assert!(
+            refused(json!({"store": "cluster", "pools": null}))
+                .contains("the pools of the cluster are not known")
+        );
+        assert!(refused(json!({"store": "etcd"})).contains("found \"etcd\""));
+        let not_of_pools =
+            ["/tmp/pools.d", "/run/silkrail/cluster/pools", "/var/lib/silkrail/a/./cluster//pools/"];
+        for dir in not_of_pools {
+            assert!(refused(json!({"poolsDir": dir})).contains("/etc/silkrail*"), "{dir}");
+        }
+        assert!(refused(json!({"match_master_subnet": true, "pools": []})).contains("match_master_subnet"));
+        assert_eq!(refused(json!({"store": "local", "match_master_subnet": false, "pools": []})), "");
+        // A directory besides the pools of the configuration is read only if it is named.
+        assert!(
+            conf(&json!({"pools": [pool("a", &Value::Null)]}))
+                .unwrap()
+                .all()
+                .unwrap()
+                .remarks()
+                .to_string()
+                .is_empty()
+        );
+        let both =
+            conf(&json!({"pools": [pool("a", &Value::Null)], "pools_dir": "/run/silkrail-nowhere/pools.d"}))
+                .unwrap();
+        assert!(both.all().unwrap().remarks().to_string().contains("/run/silkrail-nowhere/pools.d"));
+    }
+
+    #[test]
+    fn what_is_reserved_for_an_interface_is_had_from_its_own_pool() {
+        let mut conf = conf(&json!({"pools": [pool("a", &Value::Null), pool("b", &Value::Null)]})).unwrap();
+        assert!(!conf.is_stable() && conf.reserved_addresses("net1").is_empty());
+        let reserved = |pool: &str, address: &str| ReservedAddress {
+            pool: pool.to_owned(),
+            address: address.parse().unwrap(),
+        };
+        let of_net1 = vec![reserved("gone", "10.0.0.3"), reserved("b", "10.0.0.2"), reserved("b", "fd00::2")];
+        conf.pod = Some(PodPools {
+            is_stable: true,
+            reserved: [("net1".to_owned(), of_net1)].into(),
+            outdated: vec!["net2".to_owned()],
+            ..PodPools::default()
+        });
+        let selection = conf.select(&call(&json!({}), ""), "net1").unwrap();
+        let found = conf.reserved("net1", &selection);
+        let [(pool, address)] = &found[..] else { panic!("{found:?}") };
+        assert_eq!(
+            (pool.name.as_str(), address.to_string().as_str(), pool.ranges.len()),
+            ("b", "10.0.0.2", 1)
+        );
+        assert!(conf.reserved("net2", &selection).is_empty() && conf.is_stable());
+        assert!(conf.is_reservation_outdated("net2") && !conf.is_reservation_outdated("net1"));
+    }
 }

@@ -92,3 +92,34 @@ impl PluginError for IpamError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_whether_the_same_call_may_succeed_later() {
+        let text = || "x".to_owned();
+        let owner: Attachment = "a@net1".parse().unwrap();
+        for (error, condition) in [
+            (IpamError::BlockUnavailable(text()), Condition::TryAgain),
+            (IpamError::UnknownPod(text()), Condition::TryAgain),
+            (IpamError::PodFile(text()), Condition::TryAgain),
+            (IpamError::AgentUnavailable(text()), Condition::TryAgain),
+            (IpamError::NoBlock(text()), Condition::NoAddress),
+            (IpamError::Full(text()), Condition::NoAddress),
+            (IpamError::Refused(text()), Condition::NoAddress),
+            (IpamError::Agent(text()), Condition::NoAddress),
+            (IpamError::PodPools(PodPoolsError::Annotation(text())), Condition::NoAddress),
+            (IpamError::NoPodUid(text()), Condition::InvalidEnvironment),
+            (IpamError::NoPod("K8S_POD_UID"), Condition::InvalidEnvironment),
+            (IpamError::WrongArgument(text()), Condition::InvalidEnvironment),
+            (IpamError::UnknownStore(text()), Condition::InvalidConfig),
+            (IpamError::PoolsOfCluster("pools"), Condition::InvalidConfig),
+            (IpamError::MatchMasterSubnet, Condition::UnsupportedField),
+            (IpamError::NoAttachment(owner), Condition::Changed),
+        ] {
+            assert_eq!(error.condition(), condition, "{error}");
+        }
+    }
+}

@@ -14,20 +14,26 @@ mod error;
 mod pod_interface_note;
 mod pod_pools;
 mod pool_full;
+mod pool_source;
 mod reclaim;
 mod requested;
 mod sandbox_restart;
 mod spiderpool;
 mod stable_addresses;
 mod status;
+#[cfg(test)]
+mod tests;
 
-use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
+use cni::{AddRequest, AddResult, CallContext, CheckRequest, DelRequest, Error, StatusRequest};
 use identifiers::Attachment;
 use ipam::LocalStore;
-use plugin_runtime::{JournaledPlugin, Node, attachment, not_available, orphan_gc};
+use plugin_runtime::{
+    JournaledPlugin, Node, attachment, not_available, orphan_gc,
+    policy::{Resource, ResourceUses},
+};
 use state::journals;
 
-use self::{change::Change, error::IpamError};
+use self::{change::Change, conf::IpamConf, error::IpamError};
 
 /// The IPAM plugin.
 #[derive(Debug)]
@@ -37,6 +43,20 @@ impl JournaledPlugin for IpamPlugin {
     const NAME: &'static str = conf::NAME;
     const HAS_ABOUT: bool = true;
     type Change = Change;
+
+    fn uses(
+        &self,
+        node: &Node,
+        common: &CallContext<'_>,
+        request: Option<&AddRequest<'_>>,
+    ) -> Result<ResourceUses, Error> {
+        if spiderpool::is_used(common)? {
+            let mut uses = ResourceUses::default();
+            uses.add(Resource::Pool, &agent_socket::path(common)?.display());
+            return Ok(uses);
+        }
+        Ok(IpamConf::uses(node, common, request)?)
+    }
 
     fn add(&self, node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Error> {
         if spiderpool::is_used(&request.common)? {

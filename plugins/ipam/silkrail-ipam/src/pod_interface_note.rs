@@ -43,12 +43,21 @@ impl PodInterfaceNote {
     /// If it cannot be written.
     pub(crate) fn write(&self, node: &Node) -> Result<(), Error> {
         let path = self.path(node);
-        statefile::make_dir(path.parent().unwrap_or(&path), 0o700)?;
-        let temporary = temporary(&path);
-        let _ = fs::remove_file(&temporary);
-        let written =
-            symlink(self.attachment.to_string(), &temporary).and_then(|()| fs::rename(&temporary, &path));
+        let written = match symlink(self.attachment.to_string(), &path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.replace(&path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                statefile::make_dir(path.parent().unwrap_or(&path), 0o700)?;
+                self.replace(&path)
+            }
+            written => written,
+        };
         written.map_err(|source| statefile::Error::Io { operation: "write", path, source }.into())
+    }
+
+    fn replace(&self, path: &Path) -> io::Result<()> {
+        let temporary = temporary(path);
+        let _ = fs::remove_file(&temporary);
+        symlink(self.attachment.to_string(), &temporary).and_then(|()| fs::rename(&temporary, path))
     }
 
     /// Removes the link, unless it leads to another attachment by now.

@@ -83,3 +83,54 @@ fn check_name(pod: &PodPools, common: &CallContext<'_>, path: &Path) -> Result<(
     let text = format!("{}: expected pod {expected} of CNI_ARGS, found {}", path.display(), pod.pod);
     Err(IpamError::PodFile(text).into())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use ipam::PodPoolLists;
+    use serde_json::json;
+
+    use super::*;
+    use crate::tests::call;
+
+    #[test]
+    fn the_default_route_is_decided_where_the_interface_is() {
+        let list = |name: &str, clean_gateway| ListedPools {
+            ipv4: vec![name.to_owned()],
+            clean_gateway,
+            ..ListedPools::default()
+        };
+        let of = |lists: PodPoolLists, network: bool| {
+            let pod = PodPools { lists, ..PodPools::default() };
+            let (source, found) = listed(Some(&pod), "net1", list("network", network)).unwrap();
+            (source, found.ipv4[0].clone(), found.clean_gateway)
+        };
+        for network in [false, true] {
+            let expected = (PoolListSource::Network, "network".to_owned(), network);
+            assert_eq!(of(PodPoolLists::OfNetwork, network), expected);
+            for source in [PoolListSource::Pod, PoolListSource::Namespace] {
+                let lists = PodPoolLists::OfPod { source, pools: list("pod", !network) };
+                assert_eq!(of(lists, network), (source, "pod".to_owned(), network), "as the network says");
+            }
+            let lists = BTreeMap::from([
+                ("net0".to_owned(), list("x", network)),
+                ("net1".to_owned(), list("one", !network)),
+            ]);
+            let expected = (PoolListSource::PodInterfaces, "one".to_owned(), !network);
+            assert_eq!(of(PodPoolLists::OfInterfaces(lists), network), expected);
+        }
+        assert!(listed(None, "net1", list("network", true)).unwrap().1.clean_gateway);
+    }
+
+    #[test]
+    fn a_file_of_another_pod_is_not_used() {
+        let pod = PodPools { pod: "ai/web-0".to_owned(), ..PodPools::default() };
+        let check = |args: &str| check_name(&pod, &call(&json!({}), args), Path::new("/p")).is_ok();
+        assert!(check("K8S_POD_NAMESPACE=ai;K8S_POD_NAME=web-0") && check("K8S_POD_NAME=x") && check(""));
+        assert!(
+            !check("K8S_POD_NAMESPACE=ai;K8S_POD_NAME=web-1")
+                && !check("K8S_POD_NAMESPACE=b;K8S_POD_NAME=web-0")
+        );
+    }
+}

@@ -6,9 +6,9 @@ use std::{net::IpAddr, path::Path, time::Duration};
 use identifiers::Attachment;
 use ipam::{AddressClaim, ClaimOwner, LocalStore, Pool};
 use journal::{Journal, JournalStatus};
-use netns::{LiveNetns, NetNsId};
+use netns::LiveNetns;
 use plugin_runtime::{Error, Node};
-use state::orphans::Orphan;
+use state::orphans::{Orphan, recorded_pod};
 use tracing::{info, warn};
 
 use crate::{change::Change, conf::NAME, error::IpamError};
@@ -79,8 +79,8 @@ fn revert_dead(
     let Some(record) = JournalStatus::read_status(&path).unwrap_or_default() else {
         return orphan(node, address, owner, living);
     };
-    let dead = |id: NetNsId| living.reason_dead(&record.head.netns_path, id);
-    let Some(why) = record.head.netns.and_then(dead).filter(|_| !record.at_work) else { return Ok(None) };
+    let dead = record.head.pod().liveness_among(Ok(living)).reason_dead();
+    let Some(why) = dead.filter(|_| !record.at_work) else { return Ok(None) };
     let deadline = node.budget.until("another call about the attachment", DEAD_JOURNAL_LOCK_TIMEOUT);
     match Journal::<Change>::open(&path, deadline.at())? {
         // A later attachment of the same name, about which nothing is known.
@@ -105,10 +105,8 @@ fn orphan(
     living: &LiveNetns,
 ) -> Result<Option<String>, Error> {
     let Ok(Some(entry)) = node.state.podmap().read(owner) else { return Ok(None) };
-    let container = &entry.container;
-    let id =
-        NetNsId { cookie: container.netns_cookie, ..NetNsId::new(container.netns_dev, container.netns_ino) };
-    let Some(why) = living.reason_dead(&container.netns_path, id) else { return Ok(None) };
+    let dead = recorded_pod(&entry).liveness_among(Ok(living)).reason_dead();
+    let Some(why) = dead else { return Ok(None) };
     let gone = Orphan::Address(address, owner.clone()).release(&node.state, node.claims_lock().at())?;
     Ok(gone.then_some(why))
 }

@@ -52,3 +52,28 @@ fn address(text: &str) -> Option<IpAddr> {
     let fits = length.is_none_or(|length| length.parse::<u8>().is_ok_and(|length| length <= longest));
     fits.then_some(address)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::tests::call;
+
+    #[test]
+    fn addresses_of_all_sources_are_requested_once_and_in_order() {
+        let conf = json!({
+            "runtimeConfig": {"ips": ["10.0.0.5/24", "fd00::5"]}, "args": {"cni": {"ips": ["10.0.0.6", "10.0.0.5"]}},
+        });
+        let found = addresses(&call(&conf, "IP=10.0.0.7/32,fd00::5/128")).unwrap();
+        let texts: Vec<_> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["10.0.0.5", "fd00::5", "10.0.0.6", "10.0.0.7"]);
+        assert_eq!(addresses(&call(&json!({}), "")).unwrap(), [] as [IpAddr; 0]);
+        for wrong in ["10.0.0.5/33", "fd00::5/129", "10.0.0.5/", "10.0.0.5/a", "10.0.0", "10.0.0.5,,10.0.0.6"]
+        {
+            assert!(addresses(&call(&json!({}), &format!("IP={wrong}"))).is_err(), "{wrong}");
+        }
+        let second = json!({"runtimeConfig": {"ips": ["10.0.0.5", "x"]}});
+        assert!(addresses(&call(&second, "")).unwrap_err().to_string().contains("runtimeConfig.ips[1]"));
+    }
+}

@@ -4,10 +4,11 @@
 //! attachment. If the namespace of that attachment no longer exists, its claims are reassigned to the new attachment,
 //! provided that the ADD could allocate these addresses now.
 
+use std::path::Path;
+
 use cni::AddRequest;
 use ipam::{LocalStore, StoreError};
-use journal::{Journal, JournalHeader};
-use netns::NetNs;
+use journal::Journal;
 use plugin_runtime::{Error, Node, attachment};
 use tracing::info;
 
@@ -33,7 +34,10 @@ pub(crate) fn take_over_addresses(
     let Some(former) = note.and_then(|note| note.former(node)) else { return Ok(Vec::new()) };
     let Some(old) = attachment::find::<Change>(node, NAME, &former)? else { return Ok(Vec::new()) };
     let head = old.head();
-    if may_be_alive(head) || head.network != request.common.conf.name || old.is_from_earlier_boot()? {
+    if head.pod().liveness(Path::new("/")).reason_dead().is_none()
+        || head.network != request.common.conf.name
+        || old.is_from_earlier_boot()?
+    {
         return Ok(Vec::new());
     }
     let (mut claims, mut left) = (Vec::new(), false);
@@ -62,9 +66,4 @@ pub(crate) fn take_over_addresses(
         let _ = old.remove();
     }
     Ok(claims)
-}
-
-/// Whether the former sandbox may still exist. Only a network namespace that is certainly gone proves the opposite.
-fn may_be_alive(head: &JournalHeader) -> bool {
-    head.netns.is_none_or(|id| NetNs::is_still_at(&head.netns_path, id).unwrap_or(true))
 }

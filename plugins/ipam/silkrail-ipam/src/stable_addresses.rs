@@ -73,3 +73,38 @@ pub(crate) fn unless_it_cannot_move(
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ipam::ClaimOwner;
+
+    use super::*;
+
+    #[test]
+    fn a_reserved_address_is_waited_for_unless_it_can_never_be_had() {
+        let address: IpAddr = [10, 0, 0, 5].into();
+        let claim = ClaimedAddress { owner: "a@net1".parse().unwrap(), pool: "p".to_owned(), address };
+        assert_eq!(unless_it_cannot_move(Ok(claim.clone()), address).unwrap(), Some(claim));
+        assert_eq!(
+            unless_it_cannot_move(Err(IpamError::NoBlock("x".to_owned()).into()), address).unwrap(),
+            None
+        );
+        let owner = ClaimOwner::Unknown("former".to_owned());
+        for later in [
+            StoreError::Taken { address, owner }.into(),
+            StoreError::NoBlock { address, pool: "p".parse().unwrap() }.into(),
+            IpamError::BlockUnavailable("x".to_owned()).into(),
+        ] {
+            let error = unless_it_cannot_move(Err(later), address).unwrap_err();
+            assert!(
+                matches!(&error, Error::Plugin(error) if error.condition() == Condition::TryAgain),
+                "{error}"
+            );
+            assert!(error.to_string().starts_with("address 10.0.0.5 is reserved for this pod: "), "{error}");
+        }
+        for other in [StoreError::BootId("x".to_owned()).into(), IpamError::MatchMasterSubnet.into()] {
+            let error = unless_it_cannot_move(Err(other), address).unwrap_err().to_string();
+            assert!(!error.contains("is reserved for this pod"), "{error}");
+        }
+    }
+}

@@ -65,7 +65,10 @@ impl PreparedIbAdd<'_, '_> {
         self.vf.claim(journal)?;
         go_plugin::release_stale_state(self.node, self.conf.device, &self.request.attachment)?;
         self.pod.require_name_free(&self.request.attachment.ifname)?;
-        let vf = HostVf::find(self.node, self.conf.device, LinkLayer::InfiniBand)?;
+        let mut vf = HostVf::find(self.node, self.conf.device, LinkLayer::InfiniBand)?;
+        if self.conf.guid.is_some() || self.conf.link_state.is_some() {
+            vf.require_settings(self.node)?;
+        }
         self.require_guid(&vf)?;
         // A VF in user space has no link for addresses.
         let mut result = if vf.link.is_some() { self.vf.addresses(journal)? } else { AddResult::default() };
@@ -114,7 +117,8 @@ impl PreparedIbAdd<'_, '_> {
     /// Sets the VF's link state and GUIDs, as configured.
     fn configure(&self, journal: &mut Journal<Change>, vf: &HostVf) -> Result<(), Error> {
         let (owner, node) = (&self.request.attachment, self.node);
-        let former = VfSetting::LinkState(vf.settings.link_state.unwrap_or_default());
+        let former =
+            VfSetting::LinkState(vf.settings.as_ref().and_then(|now| now.link_state).unwrap_or_default());
         let wanted = self.conf.link_state.map(|state| (VfSetting::LinkState(state), former));
         let settings = VfConfigured::of(owner, vf, wanted.into_iter().collect());
         journal.record_and_apply(Change::Configured(settings.clone()), |_| settings.apply(node, &vf.pf))?;

@@ -116,3 +116,49 @@ fn guid(common: &CallContext<'_>, args: Option<&ConfObject<'_>>) -> Result<Optio
     })
     .transpose()
 }
+
+#[cfg(test)]
+mod tests {
+    use cni::{CniArgs, NetConf};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(keys: &Value) -> Result<IbSriovConf<()>, Error> {
+        let mut conf = json!({"name": "ib"});
+        conf.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
+        let conf = NetConf::parse(conf.to_string().as_bytes()).unwrap();
+        let call = CallContext { conf, args: CniArgs::default(), cni_path: Vec::new(), stdin: &[] };
+        IbSriovConf::with_device(&call, ())
+    }
+
+    #[test]
+    fn the_guid_of_the_runtime_precedes_that_of_the_arguments_and_an_empty_one_is_none() {
+        let (one, two) = ("02:00:00:00:00:00:00:01", "02:00:00:00:00:00:00:02");
+        for (runtime, args, expected) in [
+            (json!(one), json!(two), Some(1)),
+            (json!(""), json!(two), Some(2)),
+            (json!(null), json!(two), Some(2)),
+            (json!(one), json!(""), Some(1)),
+            (json!(""), json!(""), None),
+            (json!(null), json!(null), None),
+        ] {
+            let keys = json!({"runtimeConfig": {"infinibandGUID": runtime}, "args": {"cni": {"guid": args}}});
+            let guid = expected.map(|last| Guid(0x0200_0000_0000_0000 + last));
+            assert_eq!(read(&keys).unwrap().guid, guid, "{keys}");
+        }
+    }
+
+    #[test]
+    fn the_rdma_device_moves_only_with_isolation_and_a_false_flag_is_as_none() {
+        let conf = read(&json!({"rdmaIsolation": false, "vfioPciMode": false, "ibKubernetesEnabled": false}));
+        let conf = conf.unwrap();
+        assert_eq!((conf.isolation, conf.vfio, conf.needs_guid), (None, None, false));
+        let conf =
+            read(&json!({"rdmaIsolation": true, "vfioPciMode": true, "ibKubernetesEnabled": true})).unwrap();
+        assert_eq!(conf.isolation, Some(ExclusiveRdmaRequirement::Device));
+        assert_eq!((conf.vfio, conf.needs_guid), (Some(true), true));
+        let ready = read(&json!({"rdmaIsolation": true, "rdma": {"require": true}})).unwrap().isolation;
+        assert!(matches!(ready, Some(ExclusiveRdmaRequirement::Ready(_))), "{ready:?}");
+    }
+}

@@ -152,7 +152,7 @@ mod tests {
             "cniVersion": "0.3.1", "name": "ib", "type": "ib-sriov", "Master": "ibs0", "deviceID": "0000:af:00.2", "VFID": 0,
             "HostIFNames": "ibs0v0", "HostIFGUID": "02:00:00:00:00:00:00:01", "ContIFNames": "net1", "pkey": "",
             "link_state": "enable", "rdmaIsolation": true, "RdmaNetState": {
-                "version": "1.0", "deviceID": "0000:af:00.2", "sandboxRdmaDevName": "mlx5_2", "containerRdmaDevName": "mlx5_2"
+                "version": "1.0", "deviceID": "0000:af:00.2", "sandboxRdmaDevName": "mlx5_2", "containerRdmaDevName": "mlx5_9"
             }
         });
         let expected = GoIbSriovState {
@@ -171,6 +171,20 @@ mod tests {
         let saved = saved(&file).unwrap();
         assert_eq!(saved.guid, Some(Guid::UNASSIGNED));
         assert_eq!((saved.link_state, saved.rdma_device), (false, None));
+    }
+
+    #[test]
+    fn what_was_not_changed_is_not_restored() {
+        let file = json!({
+            "deviceID": "0000:af:00.2", "HostIFNames": "", "HostIFGUID": "", "link_state": "", "rdmaIsolation": false,
+            "RdmaNetState": {"sandboxRdmaDevName": "mlx5_2"}
+        });
+        let vf = "0000:af:00.2".parse().unwrap();
+        let expected =
+            GoIbSriovState { vf, host_link: None, guid: None, link_state: false, rdma_device: None };
+        assert_eq!(saved(&file).unwrap(), expected);
+        let unnamed = json!({"deviceID": "0000:af:00.2", "rdmaIsolation": true, "RdmaNetState": {"sandboxRdmaDevName": ""}});
+        assert_eq!(saved(&unnamed).unwrap(), expected);
     }
 
     #[test]

@@ -12,9 +12,13 @@ mod error;
 mod go_plugin;
 mod passthrough;
 
-use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
+use cni::{AddRequest, AddResult, CallContext, CheckRequest, DelRequest, Error, StatusRequest};
 use identifiers::{Attachment, PciAddress};
-use plugin_runtime::{JournaledPlugin, Node, delegate, not_available};
+use plugin_runtime::{
+    JournaledPlugin, Node, delegate, not_available,
+    policy::{Resource, ResourceUses},
+    release_unjournaled_addresses,
+};
 use sysfs::Function;
 use vf::Change;
 
@@ -30,6 +34,20 @@ impl JournaledPlugin for IbSriovPlugin {
     const NAME: &'static str = conf::NAME;
     type Change = Change;
 
+    fn uses(
+        &self,
+        _: &Node,
+        common: &CallContext<'_>,
+        _: Option<&AddRequest<'_>>,
+    ) -> Result<ResourceUses, Error> {
+        let conf = IbSriovConf::with_device(common, vf::conf::device::<PciAddress>(common)?)?;
+        let mut uses = ResourceUses::default();
+        uses.add_some(Resource::Device, conf.device);
+        uses.add_some(Resource::Guid, conf.guid);
+        uses.add_some(Resource::LinkState, conf.link_state.map(vf::conf::link_state_text));
+        Ok(uses)
+    }
+
     fn add(&self, node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Error> {
         add::add(node, request)
     }
@@ -39,7 +57,7 @@ impl JournaledPlugin for IbSriovPlugin {
         let reverted = go_plugin::revert_go_attachment(request, node);
         // An ADD with dhcp is refused, and that plugin may not be installed.
         if !delegate::needs_link(&request.common).unwrap_or(false) {
-            delegate::del(request, node)?;
+            release_unjournaled_addresses(request, node)?;
         }
         Ok(reverted?)
     }

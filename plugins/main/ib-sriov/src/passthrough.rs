@@ -51,3 +51,65 @@ fn is_vf(node: &Node, device: PciAddress) -> Result<bool, Error> {
     }
     Ok(node.sysfs.pf_of(device)?.is_some())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use state::StateDir;
+    use sysfs::Sysfs;
+
+    use super::*;
+
+    #[test]
+    fn only_a_device_with_the_driver_vfio_is_passed_through_and_a_pf_needs_it() {
+        let root = tempfile::tempdir().unwrap();
+        let mut node = Node::new(StateDir::at(root.path().join("state")), Vec::new(), None);
+        node.sysfs = Sysfs::at(root.path());
+        for (address, driver, is_vf) in [
+            ("0000:af:00.0", Some("mlx5_core"), false),
+            ("0000:af:00.1", Some("vfio-pci"), false),
+            ("0000:af:00.2", Some("mlx5_core"), true),
+            ("0000:af:00.3", Some("vfio-pci"), true),
+            ("0000:af:00.4", None, true),
+        ] {
+            let device = root.path().join("bus/pci/devices").join(address);
+            fs::create_dir_all(&device).unwrap();
+            if let Some(driver) = driver {
+                symlink(format!("../../drivers/{driver}"), device.join("driver")).unwrap();
+            }
+            if is_vf {
+                symlink("../0000:af:00.0", device.join("physfn")).unwrap();
+            }
+        }
+        let found = |last: u8, vfio| {
+            let conf = IbSriovConf {
+                device: format!("0000:af:00.{last}").parse().unwrap(),
+                guid: None,
+                link_state: None,
+                vfio,
+                needs_guid: false,
+                isolation: None,
+                routing: Default::default(),
+                device_info: None,
+            };
+            of(&node, &conf).map_err(|error| error.to_string())
+        };
+        for vfio in [None, Some(true)] {
+            assert_eq!(found(1, vfio), Ok(Passthrough::Pf));
+            assert_eq!(found(3, vfio), Ok(Passthrough::Vf));
+        }
+        assert_eq!((found(2, None), found(4, None)), (Ok(Passthrough::No), Ok(Passthrough::No)));
+        for (last, vfio, expected) in [
+            (0, None, "requires vfioPciMode"),
+            (0, Some(true), "it has mlx5_core"),
+            (2, Some(true), "it has mlx5_core"),
+            (4, Some(true), "it has none"),
+            (7, None, "there is no PCI device"),
+            (7, Some(true), "there is no PCI device"),
+        ] {
+            let error = found(last, vfio).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

@@ -8,7 +8,10 @@
 use child_link::ChildLinkKind;
 use cni::{CallContext, ConfObject, Error};
 use identifiers::{LinkName, MacAddr};
-use plugin_runtime::delegate;
+use plugin_runtime::{
+    delegate,
+    policy::{Resource, ResourceUses},
+};
 use rtnl::{
     InfoData, InfoIpoib, InfoKind, IpoibMode, Link, LinkKind, LinkLayer, LinkMessage, LinkMessageBuilder,
     LinkUnspec,
@@ -45,6 +48,10 @@ impl ChildLinkKind for IpoibKind {
                 .with_details("the dhcp plugin needs Ethernet addresses; use another IPAM plugin"));
         }
         Ok(IpoibConf { pkey: pkey(&fields)? })
+    }
+
+    fn add_uses(conf: &IpoibConf, uses: &mut ResourceUses) {
+        uses.add_some(Resource::Pkey, conf.pkey);
     }
 
     /// The kernel chooses the address: the number of the link's queue pair, and the GID of the port.
@@ -113,4 +120,92 @@ fn pkey(fields: &ConfObject<'_>) -> Result<Option<u16>, Error> {
     };
     let pkey = number.map(|pkey| pkey & !FULL_MEMBER).filter(|pkey| *pkey != 0);
     pkey.map(Some).ok_or_else(|| fields.invalid("pkey", expected, format!("{text:?}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use cni::NetConf;
+    use rtnl::IpoibSettings;
+
+    use super::*;
+
+    fn read(value: &str) -> Result<Option<u16>, Error> {
+        let conf = NetConf::parse(format!(r#"{{"name": "ib", "pkey": {value}}}"#).as_bytes()).unwrap();
+        pkey(&conf.fields())
+    }
+
+    fn link(kind: Option<LinkKind>) -> Link {
+        Link {
+            index: 7,
+            name: "ib0".into(),
+            altnames: Vec::new(),
+            kind,
+            hardware: rtnl::INFINIBAND,
+            address: Default::default(),
+            mac: None,
+            permanent_mac: None,
+            mtu: 2044,
+            up: true,
+            running: true,
+            parent: None,
+            parent_netns: None,
+            controller: None,
+            device: None,
+            settings: Default::default(),
+        }
+    }
+
+    #[test]
+    fn a_partition_key_is_a_number_or_a_text_and_its_membership_bit_is_ignored() {
+        for (value, expected) in [
+            ("null", None),
+            (r#""""#, None),
+            (r#""0x8001""#, Some(1)),
+            (r#""0X7fff""#, Some(0x7fff)),
+            (r#""0xffff""#, Some(0x7fff)),
+            (r#""32769""#, Some(1)),
+            ("1", Some(1)),
+            ("65535", Some(0x7fff)),
+        ] {
+            assert_eq!(read(value).unwrap(), expected, "{value}");
+        }
+        for invalid in
+            ["0", "-1", "65536", "32768", r#""0x8000""#, r#""0x10000""#, r#""0x""#, r#""0x+5""#, r#""8 001""#]
+        {
+            assert!(read(invalid).is_err(), "{invalid}");
+        }
+    }
+
+    #[test]
+    fn a_link_has_the_partition_and_the_mode_of_its_parent_unless_another_partition_is_configured() {
+        let parent =
+            link(Some(LinkKind::Ipoib(Some(IpoibSettings { pkey: 0x8005, mode: IpoibMode::Connected }))));
+        assert_eq!(expected(&parent, &IpoibConf { pkey: None }), (5, IpoibMode::Connected));
+        assert_eq!(expected(&parent, &IpoibConf { pkey: Some(9) }), (9, IpoibMode::Connected));
+        // Before Linux 5.10 the link of a port has no kind.
+        assert_eq!(expected(&link(None), &IpoibConf { pkey: None }), (0x7fff, IpoibMode::Datagram));
+        let difference = |pkey| IpoibKind.difference(&parent, &IpoibConf { pkey });
+        assert_eq!((difference(None), difference(Some(5))), (None, None));
+        assert!(difference(Some(9)).unwrap().contains("0x8009, got 0x8005"));
+    }
+
+    #[test]
+    fn the_policy_of_the_node_compares_a_configured_partition() {
+        let uses = |pkey| {
+            let mut uses = ResourceUses::default();
+            IpoibKind::add_uses(&IpoibConf { pkey }, &mut uses);
+            uses
+        };
+        let mut expected = ResourceUses::default();
+        assert_eq!(uses(None), expected, "that of the master, which is compared");
+        expected.add(Resource::Pkey, &9);
+        assert_eq!(uses(Some(9)), expected);
+    }
+
+    #[test]
+    fn the_parent_is_the_link_of_a_port() {
+        let port = link(Some(LinkKind::Ipoib(None)));
+        assert!(IpoibKind.require_parent(&port).is_ok());
+        assert!(IpoibKind.require_parent(&Link { parent: Some(3), ..port }).is_err());
+    }
 }

@@ -8,6 +8,7 @@
 use child_link::ChildLinkKind;
 use cni::{CallContext, Error};
 use identifiers::{LinkName, MacAddr};
+use plugin_runtime::policy::{Resource, ResourceUses};
 use rtnl::{IpVlanMode, Link, LinkIpVlan, LinkKind, LinkMessage};
 
 /// The ipvlan kind of child link.
@@ -33,6 +34,10 @@ impl ChildLinkKind for IpvlanKind {
         }
     }
 
+    fn add_uses(mode: &IpVlanMode, uses: &mut ResourceUses) {
+        uses.add(Resource::Mode, mode);
+    }
+
     fn has_own_mac(_: &IpVlanMode) -> bool {
         false
     }
@@ -52,5 +57,24 @@ impl ChildLinkKind for IpvlanKind {
     fn difference(&self, link: &Link, mode: &IpVlanMode) -> Option<String> {
         let Some(LinkKind::IpVlan(Some(is))) = link.kind else { return None };
         (is != *mode).then(|| format!("expected the ipvlan mode {mode}, got {is}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cni::{CniArgs, NetConf};
+
+    use super::*;
+
+    #[test]
+    fn the_mode_is_l2_unless_another_is_configured() {
+        for (text, expected) in
+            [("", IpVlanMode::L2), ("l2", IpVlanMode::L2), ("l3", IpVlanMode::L3), ("l3s", IpVlanMode::L3S)]
+        {
+            let stdin = format!(r#"{{"name": "rail", "mode": "{text}"}}"#);
+            let conf = NetConf::parse(stdin.as_bytes()).unwrap();
+            let call = CallContext { conf, args: CniArgs::default(), cni_path: Vec::new(), stdin: &[] };
+            assert_eq!(IpvlanKind.mode(&call).unwrap(), expected, "{text:?}");
+        }
     }
 }

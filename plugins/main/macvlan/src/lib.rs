@@ -7,6 +7,7 @@
 use child_link::ChildLinkKind;
 use cni::{CallContext, Error};
 use identifiers::{LinkName, MacAddr};
+use plugin_runtime::policy::{Resource, ResourceUses};
 use rtnl::{InfoMacVlan, Link, LinkKind, LinkMacVlan, LinkMessage, MacVlanMode};
 
 /// The macvlan kind of child link.
@@ -50,6 +51,11 @@ impl ChildLinkKind for MacvlanKind {
         Ok(MacvlanConf { mode, broadcast_queue })
     }
 
+    fn add_uses(conf: &MacvlanConf, uses: &mut ResourceUses) {
+        uses.add(Resource::Mode, &conf.mode);
+        uses.add_some(Resource::BroadcastQueue, conf.broadcast_queue);
+    }
+
     fn has_own_mac(mode: &MacvlanConf) -> bool {
         mode.mode != MacVlanMode::Passthrough
     }
@@ -73,5 +79,43 @@ impl ChildLinkKind for MacvlanKind {
     fn difference(&self, link: &Link, mode: &MacvlanConf) -> Option<String> {
         let Some(LinkKind::MacVlan(Some(is))) = link.kind else { return None };
         (is != mode.mode).then(|| format!("expected the macvlan mode {}, got {is}", mode.mode))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cni::{CniArgs, NetConf};
+
+    use super::*;
+
+    fn mode(keys: &str) -> Result<MacvlanConf, Error> {
+        let conf = NetConf::parse(format!(r#"{{"name": "rail", {keys}}}"#).as_bytes()).unwrap();
+        MacvlanKind.mode(&CallContext { conf, args: CniArgs::default(), cni_path: Vec::new(), stdin: &[] })
+    }
+
+    #[test]
+    fn a_queue_length_of_zero_is_the_kernels_default() {
+        for (keys, expected) in [
+            (r#""bcqueuelen": null"#, None),
+            (r#""bcqueuelen": 0"#, None),
+            (r#""bcqueuelen": 1"#, Some(1)),
+            (r#""bcqueuelen": 4294967295"#, Some(u32::MAX)),
+        ] {
+            assert_eq!(mode(keys).unwrap().broadcast_queue, expected, "{keys}");
+        }
+        assert!(mode(r#""bcqueuelen": 4294967296"#).is_err());
+    }
+
+    #[test]
+    fn only_a_passthru_link_has_the_mac_address_of_its_parent() {
+        for (text, mode_of_kernel) in [
+            ("", MacVlanMode::Bridge),
+            ("private", MacVlanMode::Private),
+            ("vepa", MacVlanMode::Vepa),
+            ("passthru", MacVlanMode::Passthrough),
+        ] {
+            let conf = mode(&format!(r#""mode": "{text}""#)).unwrap();
+            assert_eq!((conf.mode, MacvlanKind::has_own_mac(&conf)), (mode_of_kernel, text != "passthru"));
+        }
     }
 }

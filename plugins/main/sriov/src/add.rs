@@ -8,7 +8,7 @@ use plugin_runtime::{
     attachment::{self, JournalSpec},
     delegate, retry_while_busy,
 };
-use rtnl::Link;
+use rtnl::{Link, VfSettings};
 use tracing::warn;
 use vf::{
     Change, HostFunction, HostVf, LinkMove, SavedAdminMac, VfAdd, VfConfigured, gratuitous_arp, set_mac,
@@ -51,7 +51,12 @@ impl PreparedVfAdd<'_, '_> {
             go_plugin::release_go_allocation(self.node, vf, &self.request.attachment)?;
         }
         self.pod.require_name_free(&self.request.attachment.ifname)?;
-        let function = HostFunction::find(self.node, &self.conf.device)?;
+        let mut function = HostFunction::find(self.node, &self.conf.device)?;
+        if let HostFunction::Vf(vf) = &mut function
+            && !wanted_settings(&VfSettings::default(), self.conf).is_empty()
+        {
+            vf.require_settings(self.node)?;
+        }
         // A VF in user space has no link that a dhcp client could need.
         let link_first = function.link().is_some() && delegate::needs_link(&self.request.common)?;
         let early = if link_first { None } else { Some(self.vf.addresses(journal)?) };
@@ -71,16 +76,6 @@ impl PreparedVfAdd<'_, '_> {
             journal.time("announce", || gratuitous_arp::announce(self.pod, link, &result))?;
         }
         Ok(result)
-    }
-
-    /// Returns the MTU to set. The Go plugin ignores `mtu`, so a value above the PF's must not make the ADD fail.
-    fn mtu(&self, pf: &Link) -> Option<u32> {
-        let limit = pf.mtu;
-        let wanted = self.conf.mtu?;
-        if wanted > limit {
-            warn!(mtu = wanted, pf = %pf.name, limit, "mtu is above that of the PF: the link keeps its own");
-        }
-        Some(wanted).filter(|mtu| *mtu <= limit)
     }
 
     /// Configures the function and moves its link; without a link it is only configured.
@@ -126,7 +121,7 @@ impl PreparedVfAdd<'_, '_> {
 
     /// Configures a VF through its PF.
     fn configure(&self, journal: &mut Journal<Change>, vf: &HostVf) -> Result<(), Error> {
-        let wanted = wanted_settings(&vf.settings, self.conf);
+        let wanted = wanted_settings(&vf.settings.clone().unwrap_or_default(), self.conf);
         let settings = VfConfigured::of(&self.request.attachment, vf, wanted);
         journal.record_and_apply(Change::Configured(settings.clone()), |_| settings.apply(self.node, &vf.pf))
     }
@@ -142,7 +137,7 @@ impl PreparedVfAdd<'_, '_> {
     /// Sets the link's MTU and MAC address as configured, and returns the link with its new attributes.
     fn set_link(&self, pf: &Link, link: Link) -> Result<Link, Error> {
         let (links, index) = (&self.pod.links, link.index);
-        let (mtu, mac) = (self.mtu(pf).unwrap_or(link.mtu), self.conf.mac.or(link.mac));
+        let (mtu, mac) = (mtu(self.conf.mtu, pf).unwrap_or(link.mtu), self.conf.mac.or(link.mac));
         if (mtu, mac) == (link.mtu, link.mac) {
             return Ok(link);
         }
@@ -193,5 +188,30 @@ impl PreparedVfAdd<'_, '_> {
             self.vf.write_device_info(journal, self.conf.device_info.as_deref(), vf, &names)?;
         }
         self.vf.publish(journal, &entry)
+    }
+}
+
+/// Returns the MTU to set. The Go plugin ignores `mtu`, so a value above the PF's must not make the ADD fail.
+fn mtu(wanted: Option<u32>, pf: &Link) -> Option<u32> {
+    let (limit, wanted) = (pf.mtu, wanted?);
+    if wanted > limit {
+        warn!(mtu = wanted, pf = %pf.name, limit, "mtu is above that of the PF: the link keeps its own");
+    }
+    Some(wanted).filter(|mtu| *mtu <= limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_mtu_above_that_of_the_pf_is_not_set() {
+        let loopback = rtnl::Handle::open().unwrap().link_by_index(1).unwrap();
+        let pf = Link { mtu: 9000, ..loopback };
+        for (wanted, expected) in
+            [(None, None), (Some(1500), Some(1500)), (Some(9000), Some(9000)), (Some(9001), None)]
+        {
+            assert_eq!(mtu(wanted, &pf), expected, "{wanted:?}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use cni::{CallContext, ConfObject, Error, ErrorCode};
 use exclusive_rdma::ExclusiveRdmaRequirement;
 use identifiers::{MacAddr, VlanId, VlanProto, VlanQos};
+use plugin_runtime::policy::{Resource, ResourceUses};
 use pod_routing::PodRouting;
 use rtnl::VfVlanTag;
 use sysfs::Function;
@@ -92,6 +93,23 @@ impl<D> SriovConf<D> {
     }
 }
 
+impl SriovConf<Option<Function>> {
+    /// Returns what the configuration takes of the node.
+    pub(crate) fn uses(&self) -> ResourceUses {
+        let mut uses = ResourceUses::default();
+        uses.add_some(Resource::Device, self.device.as_ref());
+        uses.add_some(Resource::Vlan, self.vlan.map(|tag| tag.id.get()));
+        uses.add_some(Resource::VlanQos, self.vlan.map(|tag| tag.qos.get()).filter(|qos| *qos != 0));
+        uses.add_some(Resource::MinTxRate, self.rate.map(|(min, _)| min));
+        uses.add_some(Resource::MaxTxRate, self.rate.map(|(_, max)| max));
+        uses.add_some(Resource::Mac, self.mac);
+        uses.add_switch(Resource::SpoofCheck, self.spoofchk);
+        uses.add_switch(Resource::Trust, self.trust);
+        uses.add_some(Resource::LinkState, self.link_state.map(vf::conf::link_state_text));
+        uses
+    }
+}
+
 /// Returns what the pod requires of the VF's RDMA device; `None` without `rdmaIsolation`.
 fn isolation(common: &CallContext<'_>) -> Result<Option<ExclusiveRdmaRequirement>, Error> {
     let need = ExclusiveRdmaRequirement::of(common)?;
@@ -158,6 +176,128 @@ fn switch(fields: &ConfObject<'_>, key: &str) -> Result<Option<bool>, Error> {
         Some(other) => {
             warn!(key, value = other, "expected on or off: counts as off");
             Ok(Some(false))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cni::{CniArgs, NetConf};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(keys: &Value) -> Result<SriovConf<()>, Error> {
+        let mut conf = json!({"name": "rail"});
+        conf.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
+        let conf = NetConf::parse(conf.to_string().as_bytes()).unwrap();
+        let call = CallContext { conf, args: CniArgs::default(), cni_path: Vec::new(), stdin: &[] };
+        SriovConf::with_device(&call, ())
+    }
+
+    #[test]
+    fn the_rate_of_a_vf_is_a_minimum_and_a_maximum_of_which_zero_is_none() {
+        for (keys, expected) in [
+            (json!({}), None),
+            (json!({"min_tx_rate": 100}), Some((100, 0))),
+            (json!({"max_tx_rate": 200}), Some((0, 200))),
+            (json!({"min_tx_rate": 100, "max_tx_rate": 0}), Some((100, 0))),
+            (json!({"min_tx_rate": 0, "max_tx_rate": 0}), Some((0, 0))),
+            (json!({"min_tx_rate": 200, "max_tx_rate": 200}), Some((200, 200))),
+        ] {
+            assert_eq!(read(&keys).unwrap().rate, expected, "{keys}");
+        }
+        for invalid in [
+            json!({"min_tx_rate": 201, "max_tx_rate": 200}),
+            json!({"min_tx_rate": -1}),
+            json!({"max_tx_rate": -1}),
+        ] {
+            assert!(read(&invalid).is_err(), "{invalid}");
+        }
+    }
+
+    #[test]
+    fn a_vlan_tag_has_the_defaults_of_the_go_plugin() {
+        let vlan = |keys: &Value| {
+            read(keys).unwrap().vlan.map(|tag| (tag.id.get(), tag.qos.get(), tag.proto == VlanProto::Dot1Ad))
+        };
+        assert_eq!(vlan(&json!({})), None);
+        assert_eq!(vlan(&json!({"vlan": 0})), Some((0, 0, false)));
+        assert_eq!(vlan(&json!({"vlan": 0, "vlanQoS": 0, "vlanProto": "802.1q"})), Some((0, 0, false)));
+        assert_eq!(vlan(&json!({"vlan": 4094, "vlanQoS": 7, "vlanProto": "802.1ad"})), Some((4094, 7, true)));
+        for invalid in [
+            json!({"vlan": 4095}),
+            json!({"vlan": -1}),
+            json!({"vlan": 5, "vlanQoS": 8}),
+            json!({"vlan": 0, "vlanQoS": 1}),
+            json!({"vlan": 0, "vlanProto": "802.1ad"}),
+            json!({"vlanQoS": 0}),
+            json!({"vlanProto": "802.1q"}),
+        ] {
+            assert!(read(&invalid).is_err(), "{invalid}");
+        }
+    }
+
+    #[test]
+    fn an_mtu_of_zero_and_an_empty_switch_are_none() {
+        let conf = read(&json!({"mtu": 0, "spoofchk": "", "trust": ""})).unwrap();
+        assert_eq!((conf.mtu, conf.spoofchk, conf.trust), (None, None, None));
+        let conf = read(&json!({"mtu": 1, "spoofchk": "off", "trust": "on"})).unwrap();
+        assert_eq!((conf.mtu, conf.spoofchk, conf.trust), (Some(1), Some(false), Some(true)));
+        assert_eq!(read(&json!({"spoofchk": "yes"})).unwrap().spoofchk, Some(false));
+    }
+
+    #[test]
+    fn the_rdma_device_moves_only_with_isolation() {
+        assert_eq!(read(&json!({"rdmaIsolation": false})).unwrap().isolation, None);
+        let isolated = read(&json!({"rdmaIsolation": true, "rdma": {"require": false}})).unwrap().isolation;
+        assert_eq!(isolated, Some(ExclusiveRdmaRequirement::Device));
+        assert!(read(&json!({"rdmaIsolation": false, "rdma": {"require": true}})).is_err());
+    }
+
+    #[test]
+    fn a_scalable_function_has_none_of_the_settings_of_a_vf() {
+        for keys in [
+            json!({"vlan": 0}),
+            json!({"min_tx_rate": 0}),
+            json!({"max_tx_rate": 0}),
+            json!({"spoofchk": "off"}),
+            json!({"trust": "off"}),
+            json!({"link_state": "auto"}),
+            json!({"mtu": 1400, "mac": "c2:11:22:33:44:55"}),
+        ] {
+            let supported = |device: &str| {
+                let SriovConf {
+                    vlan,
+                    mac,
+                    mtu,
+                    rate,
+                    spoofchk,
+                    trust,
+                    link_state,
+                    isolation,
+                    routing,
+                    device_info,
+                    ..
+                } = read(&keys).unwrap();
+                let device = device.parse().unwrap();
+                SriovConf {
+                    device,
+                    vlan,
+                    mac,
+                    mtu,
+                    rate,
+                    spoofchk,
+                    trust,
+                    link_state,
+                    isolation,
+                    routing,
+                    device_info,
+                }
+                .require_supported()
+            };
+            assert_eq!(supported("mlx5_core.sf.2").is_ok(), keys["mtu"].is_number(), "{keys}");
+            assert!(supported("0000:af:00.2").is_ok(), "{keys}");
         }
     }
 }

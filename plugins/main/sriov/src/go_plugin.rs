@@ -230,14 +230,38 @@ mod tests {
             VfSetting::LinkState(0),
         ];
         assert_eq!(all.unwrap().restore, restored);
+
+        let changed = noted(&json!({
+            "min_tx_rate": 0, "spoofchk": "on", "trust": "off", "link_state": "auto",
+            "OrigVfState": {"SpoofChk": false, "Trust": true, "MinTxRate": 10, "MaxTxRate": 20, "LinkState": 2}
+        }));
+        let restored = [
+            VfSetting::Rate(10, 20),
+            VfSetting::SpoofCheck(false),
+            VfSetting::Trust(true),
+            VfSetting::LinkState(2),
+        ];
+        assert_eq!(changed.unwrap().restore, restored);
+    }
+
+    #[test]
+    fn an_mtu_of_zero_was_not_noted() {
+        let former = json!({"HostIFName": "ens6f0v1", "MTU": 0});
+        let expected = HostLinkState::from_go_state("ens6f0v1".parse().unwrap(), None, None);
+        assert_eq!(noted(&json!({"OrigVfState": former})).unwrap().host_link, Some(expected));
     }
 
     #[test]
     fn a_former_vlan_is_read_with_its_ether_type() {
-        let former = json!({"Vlan": 7, "VlanQoS": 3, "VlanProto": 34984});
-        let noted = noted(&json!({"vlan": 0, "OrigVfState": former})).unwrap();
-        assert_eq!(noted.restore, [tag(7, 3, VlanProto::Dot1Ad)]);
-        assert_eq!((noted.mac, noted.host_link), (None, None), "a VF in user space has no link");
+        // 802.1ad in either byte order, and 802.1Q.
+        for (ether_type, proto) in
+            [(0x88a8, VlanProto::Dot1Ad), (0xa888, VlanProto::Dot1Ad), (0x8100, VlanProto::Dot1Q)]
+        {
+            let former = json!({"Vlan": 7, "VlanQoS": 3, "VlanProto": ether_type});
+            let noted = noted(&json!({"vlan": 0, "OrigVfState": former})).unwrap();
+            assert_eq!(noted.restore, [tag(7, 3, proto)]);
+            assert_eq!((noted.mac, noted.host_link), (None, None), "a VF in user space has no link");
+        }
     }
 
     #[test]

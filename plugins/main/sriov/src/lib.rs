@@ -11,9 +11,11 @@ mod error;
 mod go_plugin;
 mod vf_settings;
 
-use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
+use cni::{AddRequest, AddResult, CallContext, CheckRequest, DelRequest, Error, StatusRequest};
 use identifiers::Attachment;
-use plugin_runtime::{JournaledPlugin, Node, delegate, not_available};
+use plugin_runtime::{
+    JournaledPlugin, Node, delegate, not_available, policy::ResourceUses, release_unjournaled_addresses,
+};
 use vf::Change;
 
 pub use go_plugin::GoSriovState;
@@ -28,6 +30,15 @@ impl JournaledPlugin for SriovPlugin {
     const NAME: &'static str = conf::NAME;
     type Change = Change;
 
+    fn uses(
+        &self,
+        _: &Node,
+        common: &CallContext<'_>,
+        _: Option<&AddRequest<'_>>,
+    ) -> Result<ResourceUses, Error> {
+        Ok(SriovConf::with_device(common, vf::conf::device(common)?)?.uses())
+    }
+
     fn add(&self, node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Error> {
         add::add(node, request)
     }
@@ -36,9 +47,9 @@ impl JournaledPlugin for SriovPlugin {
     /// addresses must not be released while a link uses them, but before if it needs the link, as `dhcp` does.
     fn del_without_journal(&self, node: &Node, request: &DelRequest<'_>) -> Result<(), Error> {
         let needs_link = delegate::needs_link(&request.common).unwrap_or(false);
-        let early = needs_link.then(|| delegate::del(request, node));
+        let early = needs_link.then(|| release_unjournaled_addresses(request, node));
         let reverted = go_plugin::revert_go_attachment(request, node);
-        early.unwrap_or_else(|| delegate::del(request, node))?;
+        early.unwrap_or_else(|| release_unjournaled_addresses(request, node))?;
         Ok(reverted?)
     }
 

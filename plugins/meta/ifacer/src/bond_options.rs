@@ -131,7 +131,7 @@ impl BondOption {
     pub(crate) fn encode(&self, links: &Handle) -> Result<InfoBond, rtnl::Error> {
         let bytes = match &self.value {
             OptionValue::Bytes(bytes) => bytes.clone(),
-            OptionValue::Slave(name) => links.link(name)?.index.to_ne_bytes().to_vec(),
+            OptionValue::Slave(name) => links.link_called(name.as_str())?.index.to_ne_bytes().to_vec(),
         };
         Ok(InfoBond::Other(DefaultNla::new(self.attribute, bytes)))
     }

@@ -1,6 +1,6 @@
 //! The errors of ifacer, besides those that all plugins have.
 
-use identifiers::{Attachment, LinkName};
+use identifiers::{AnyLinkName, Attachment, LinkName};
 use plugin_runtime::{Condition, PluginError};
 use rtnl::InfoKind;
 
@@ -8,8 +8,8 @@ use rtnl::InfoKind;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MasterError {
     /// The node has no link of that name.
-    #[error("interfaces: this node has no link {0}")]
-    NoInterface(LinkName),
+    #[error("interfaces: this node has no link {}", .0.as_str())]
+    NoInterface(AnyLinkName),
     /// VLANs and bonds need Ethernet.
     #[error("interfaces: {0} is not an Ethernet link")]
     NotEthernet(LinkName),
@@ -30,7 +30,7 @@ pub(crate) enum MasterError {
     NoIndex,
     /// The namespaces in use could not be listed, one of which may have a link on this one.
     #[error("cannot determine what uses link {link}: {source}")]
-    Unexamined { link: String, source: std::io::Error },
+    Unexamined { link: String, source: netns::NotOnNode },
     /// CHECK: the attachment has no journal.
     #[error("attachment {0} has no master")]
     NoAttachment(Attachment),
@@ -56,7 +56,7 @@ impl PluginError for MasterError {
     fn details(&self) -> String {
         match self {
             Self::NoInterface(_) => {
-                "interfaces must be names of links of the node (`ip link`), not alternative names".into()
+                "interfaces must be names or altnames of links of the node (`ip link`)".into()
             }
             Self::NotEthernet(_) => {
                 "VLANs and bonds need Ethernet; on InfiniBand use ipoib with a partition (pkey)".into()
@@ -65,7 +65,7 @@ impl PluginError for MasterError {
                 "delete or rename that link, or change vlanID, or name and interfaces of the bond; nothing was changed".into()
             }
             Self::OtherName { .. } => {
-                "rename that link, or set it as the master and remove ifacer from the chain; nothing was changed".into()
+                "rename that link, or set vlanName and master of the next plugin to its name; nothing was changed".into()
             }
             Self::Busy { .. } => {
                 "the kernel would interrupt that: remove it, or choose another interface; nothing was changed".into()

@@ -45,7 +45,7 @@ pub(crate) fn examine(
     earlier: &[Master],
 ) -> Result<Option<Link>, Error> {
     let links = node.links()?;
-    let Some(link) = links.find_link_called(&master.name)? else {
+    let Some(link) = links.find_link_called(master.name.as_str())? else {
         require_creatable(node, master, earlier)?;
         return Ok(None);
     };
@@ -67,7 +67,7 @@ pub(crate) fn examine(
 
 fn require_creatable(node: &Node, master: &Master, earlier: &[Master]) -> Result<(), Error> {
     match &master.kind {
-        MasterKind::Interface => return Err(MasterError::NoInterface(master.name.clone()).into()),
+        MasterKind::Interface => return Err(MasterError::NoInterface(master.name.clone().into()).into()),
         MasterKind::Vlan { parent, id } => {
             let is_later = earlier.iter().any(|earlier| earlier.name == *parent);
             if let Some(parent) = node.links()?.find_link(parent)?.filter(|_| !is_later) {
@@ -114,6 +114,6 @@ fn require_free(node: &Node, master: &Master, parent: &Link, id: u16) -> Result<
             && link.kind == Some(LinkKind::Vlan(Some(id)))
     };
     let Some(other) = node.links()?.links()?.into_iter().find(has_it) else { return Ok(()) };
-    let parent = parent.name.parse().map_err(|_| MasterError::NoInterface(master.name.clone()))?;
+    let parent = parent.name.parse().map_err(|_| MasterError::NoInterface(master.name.clone().into()))?;
     Err(MasterError::OtherName { id, parent, other: other.name, name: master.name.clone() }.into())
 }

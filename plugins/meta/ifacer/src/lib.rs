@@ -18,17 +18,19 @@ mod orphan_users;
 mod record;
 mod unused;
 mod usage;
+mod user_files;
 
-use cni::{AddRequest, AddResult, CheckRequest, DelRequest, Error, StatusRequest};
+use cni::{AddRequest, AddResult, CallContext, CheckRequest, DelRequest, Error, StatusRequest};
 use identifiers::{Attachment, LinkName};
 pub use master_use::MasterUse;
 use plugin_runtime::{
     JournaledPlugin, Node, UnusedMaster,
     attachment::{self, JournalSpec},
     not_available,
+    policy::ResourceUses,
 };
 
-use self::{error::MasterError, examine::examine_all};
+use self::{error::MasterError, examine::examine_all, master::Master};
 
 /// The ifacer plugin.
 #[derive(Debug)]
@@ -38,8 +40,21 @@ impl JournaledPlugin for IfacerPlugin {
     const NAME: &'static str = "ifacer";
     type Change = MasterUse;
 
+    fn uses(
+        &self,
+        node: &Node,
+        common: &CallContext<'_>,
+        _: Option<&AddRequest<'_>>,
+    ) -> Result<ResourceUses, Error> {
+        let mut uses = ResourceUses::default();
+        for master in masters(node, common)? {
+            master.add_uses(node.links()?, &mut uses)?;
+        }
+        Ok(uses)
+    }
+
     fn add(&self, node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Error> {
-        let masters = conf::masters(&request.common)?;
+        let masters = masters(node, &request.common)?;
         let result = request.common.conf.prev_result()?.unwrap_or_default();
         // CNI 0.1.0 and 0.2.0 cannot express a result without addresses: fail before anything is created.
         result.to_value(request.common.conf.version)?;
@@ -72,7 +87,7 @@ impl JournaledPlugin for IfacerPlugin {
     }
 
     fn check(&self, node: &Node, request: &CheckRequest<'_>) -> Result<(), Error> {
-        let masters = conf::masters(&request.common)?;
+        let masters = masters(node, &request.common)?;
         let failed = match attachment::find::<MasterUse>(node, Self::NAME, &request.attachment)? {
             Some(journal) if journal.is_complete() => return Ok(journal.verify(node)?),
             Some(_) => MasterError::Incomplete(request.attachment.clone()),
@@ -95,7 +110,11 @@ impl JournaledPlugin for IfacerPlugin {
     }
 
     fn status(&self, node: &Node, request: &StatusRequest<'_>) -> Result<(), Error> {
-        let masters = conf::masters(&request.common)?;
+        let masters = masters(node, &request.common)?;
         examine_all(node, &masters).map_err(not_available)
     }
+}
+
+fn masters(node: &Node, common: &CallContext<'_>) -> Result<Vec<Master>, Error> {
+    conf::masters(common, &|written| master::name_of(node.links()?, written))
 }

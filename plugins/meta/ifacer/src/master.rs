@@ -2,8 +2,11 @@
 
 use std::fmt;
 
-use identifiers::{LinkName, VlanId};
-use plugin_runtime::Error;
+use identifiers::{AnyLinkName, LinkName, VlanId};
+use plugin_runtime::{
+    Error,
+    policy::{self, Resource, ResourceUses},
+};
 use rtnl::{
     DefaultNla, Handle, InfoBond, InfoData, InfoKind, InfoVlan, Link, LinkKind, LinkMessage,
     LinkMessageBuilder, LinkUnspec,
@@ -40,6 +43,33 @@ pub(crate) struct BondSettings {
 }
 
 impl Master {
+    /// Adds what it takes of the node.
+    ///
+    /// # Errors
+    /// If the kernel refuses a query.
+    pub(crate) fn add_uses(&self, links: &Handle, uses: &mut ResourceUses) -> Result<(), Error> {
+        let interfaces = match &self.kind {
+            MasterKind::Interface => std::slice::from_ref(&self.name),
+            // Its parent is the interface or the bond, which is a master of its own.
+            MasterKind::Vlan { id, .. } => {
+                uses.add(Resource::Vlan, &id.get());
+                &[]
+            }
+            MasterKind::Bond(bond) => {
+                uses.add(Resource::Mode, &"bond");
+                uses.add(Resource::Master, &self.name);
+                &bond.slaves
+            }
+        };
+        for interface in interfaces {
+            match links.find_link(interface)? {
+                Some(link) => policy::add_master(uses, links, &link)?,
+                None => uses.add(Resource::Master, interface),
+            }
+        }
+        Ok(())
+    }
+
     /// Checks that a link of this name has these properties. The options of a bond cannot be compared.
     ///
     /// # Errors
@@ -126,12 +156,23 @@ impl BondSettings {
     }
 }
 
+/// Returns the name of the link that has a name or altname. A name that no link has is returned as it is: a master of it is
+/// refused by [`interface`].
+///
+/// # Errors
+/// [`MasterError::NoInterface`], for one that is too long for a name.
+pub(crate) fn name_of(links: &Handle, written: &AnyLinkName) -> Result<LinkName, Error> {
+    let found = links.find_link_called(written.as_str())?;
+    let name = found.as_ref().map_or(written.as_str(), |link| &link.name);
+    Ok(name.parse().map_err(|_| MasterError::NoInterface(written.clone()))?)
+}
+
 /// Returns an Ethernet link of the node.
 ///
 /// # Errors
 /// [`MasterError::NoInterface`], [`MasterError::NotEthernet`].
 pub(crate) fn interface(links: &Handle, name: &LinkName) -> Result<Link, Error> {
-    let link = links.find_link(name)?.ok_or_else(|| MasterError::NoInterface(name.clone()))?;
+    let link = links.find_link(name)?.ok_or_else(|| MasterError::NoInterface(name.clone().into()))?;
     if link.hardware == rtnl::ETHERNET {
         Ok(link)
     } else {
@@ -172,6 +213,27 @@ impl fmt::Display for Master {
                 write!(f, "a bond of mode {} with the interfaces {}", bond.mode, slaves.join(", "))?;
                 if bond.options.is_empty() { Ok(()) } else { write!(f, " and the options {}", bond.options) }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bond_has_its_slaves_in_any_order_and_no_others() {
+        let slaves = ["a", "b"].map(|name| name.parse().unwrap()).into();
+        let bond = BondSettings { mode: 0, options: String::new(), slaves };
+        for (names, expected) in [
+            (&["a", "b"][..], true),
+            (&["b", "a"], true),
+            (&["a"], false),
+            (&["a", "c"], false),
+            (&["a", "b", "c"], false),
+        ] {
+            let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(bond.has_slaves(&names), expected, "{names:?}");
         }
     }
 }

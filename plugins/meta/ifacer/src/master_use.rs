@@ -82,7 +82,9 @@ impl MasterUse {
     /// Ends the use. The last use ends the master, if the plugin created it and nothing else uses it.
     fn release(&self, node: &Node) -> Result<(), Error> {
         let Some(records) = MasterRecords::lock_existing(node)? else { return Ok(()) };
-        let Some(mut record) = records.find(self.name.as_str())? else { return Ok(()) };
+        let Some(mut record) = records.find(self.name.as_str())? else {
+            return records.remove_user(&self.name, &self.attachment);
+        };
         if !record.users.contains(&self.attachment) {
             return Ok(());
         }
@@ -98,13 +100,13 @@ impl MasterUse {
 /// If the kernel refuses a change; the record is then as before.
 pub(crate) fn end_if_unused(node: &Node, records: &MasterRecords, record: MasterRecord) -> Result<(), Error> {
     if !record.users.is_empty() {
-        return records.write(&record);
+        return records.write_remaining(&record);
     }
     if let Some(link) = link_to_end(node, &record)? {
         let links = node.links()?;
         if let Some(reason) = usage::reason_to_keep(node, &link)? {
             info!(link = %link.name, %reason, "keeping the link of the last pod");
-            return records.write(&record);
+            return records.write_remaining(&record);
         }
         match if record.created { links.delete_link(link.index) } else { links.set_up(link.index, false) } {
             Err(error) if error.is_not_found() => {}
@@ -164,3 +166,6 @@ impl fmt::Display for MasterUse {
         write!(f, "master {}", self.name)
     }
 }
+
+#[cfg(test)]
+mod tests;

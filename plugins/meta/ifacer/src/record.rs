@@ -1,4 +1,4 @@
-//! The records of masters: one file for each, with the attachments that use it.
+//! The records of masters: one file for each, beside the files of the attachments that use it.
 
 use std::{
     fs::File,
@@ -15,7 +15,7 @@ use rtnl::{Link, LinkKind};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use crate::{former_link::FormerLink, master::Master};
+use crate::{former_link::FormerLink, master::Master, user_files::UserFiles};
 
 /// How long a call waits for the lock of the records. A call holds it while it creates or deletes a link: a bond takes the
 /// kernel up to a second.
@@ -43,6 +43,8 @@ pub(crate) struct MasterRecord {
     pub(crate) raised: bool,
     /// The former state of the slaves of a bond that the plugin created.
     pub(crate) slaves: Vec<FormerLink>,
+    /// They have [files of their own](UserFiles). Versions before those wrote them into the record.
+    #[serde(default, skip_serializing)]
     pub(crate) users: Vec<Attachment>,
 }
 
@@ -175,6 +177,7 @@ impl MasterRecords {
             Some(Ok(record)) if record.is_current()? => Ok(Some(record)),
             Some(Ok(_)) => {
                 statefile::remove(&path)?;
+                UserFiles::of(&path).clear()?;
                 Ok(None)
             }
             Some(Err(error)) => {
@@ -185,27 +188,50 @@ impl MasterRecords {
         }
     }
 
-    /// Writes the record of a master.
+    /// Writes the record of a master, after the files of its users. A record that has not changed is not written.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// If a file cannot be written.
     pub(crate) fn write(&self, record: &MasterRecord) -> Result<(), Error> {
         let path = self.directory.join(record.name.as_str());
+        UserFiles::of(&path).add(&record.users)?;
         let encode = |error: serde_json::Error| statefile::Error::Io {
             operation: "encode",
             path: path.clone(),
             source: error.into(),
         };
         let bytes = serde_json::to_vec(record).map_err(encode)?;
+        if statefile::read(&path)?.is_some_and(|present| present == bytes) {
+            return Ok(());
+        }
         Ok(statefile::replace(&path, 0o600, &bytes)?)
     }
 
-    /// Removes the record of a master.
+    /// Writes the record of a master, and removes the files of those who are not its users any more.
+    ///
+    /// # Errors
+    /// If a file cannot be written or removed.
+    pub(crate) fn write_remaining(&self, record: &MasterRecord) -> Result<(), Error> {
+        self.write(record)?;
+        UserFiles::of(&self.directory.join(record.name.as_str())).keep(&record.users)
+    }
+
+    /// Removes a user of a master that has no record: its ADD was killed before it wrote one.
     ///
     /// # Errors
     /// If the file cannot be removed.
+    pub(crate) fn remove_user(&self, name: &LinkName, user: &Attachment) -> Result<(), Error> {
+        UserFiles::of(&self.directory.join(name.as_str())).remove(user)
+    }
+
+    /// Removes the record of a master, and its users.
+    ///
+    /// # Errors
+    /// If a file cannot be removed.
     pub(crate) fn remove(&self, name: &LinkName) -> Result<(), Error> {
-        Ok(statefile::remove(&self.directory.join(name.as_str()))?)
+        let path = self.directory.join(name.as_str());
+        statefile::remove(&path)?;
+        UserFiles::of(&path).clear()
     }
 
     /// Returns the names of the masters that have a record. Removes what a call that was killed while it wrote a record has
@@ -251,8 +277,17 @@ fn lock(node: &Node, directory: &Path) -> Result<Option<File>, Error> {
 /// Reads a record, or returns why it cannot be parsed; `None` if there is none.
 fn read(path: &Path) -> Result<Option<Result<MasterRecord, String>>, Error> {
     match statefile::read(path) {
-        Ok(bytes) => Ok(bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()))),
-        Err(error @ statefile::Error::NotRegular { .. }) => Ok(Some(Err(error.to_string()))),
+        Ok(None) => Ok(None),
+        Ok(Some(bytes)) => match serde_json::from_slice::<MasterRecord>(&bytes) {
+            Ok(mut record) => {
+                let mut users = UserFiles::of(path).list()?;
+                users.retain(|user| !record.users.contains(user));
+                record.users.extend(users);
+                Ok(Some(Ok(record)))
+            }
+            Err(error) => Ok(Some(Err(error.to_string()))),
+        },
+        Err(error) if error.is_foreign() => Ok(Some(Err(error.to_string()))),
         Err(error) => Err(error.into()),
     }
 }

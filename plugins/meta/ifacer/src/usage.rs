@@ -1,8 +1,8 @@
 //! What uses a link of the node.
 
-use std::{io::ErrorKind, os::fd::AsFd};
+use std::os::fd::AsFd;
 
-use netns::{NetNs, NotOnNode};
+use netns::NetNs;
 use plugin_runtime::{Error, Node, PodNetns, every_other_netns};
 use rtnl::{Link, LinkKind};
 
@@ -59,8 +59,8 @@ fn user(node: &Node, link: &Link, address: Option<String>) -> Result<Option<Stri
     let pods = match every_other_netns()? {
         Ok(pods) => pods,
         // Another call can succeed.
-        Err(NotOnNode::Unreadable { source, .. }) if source.kind() != ErrorKind::PermissionDenied => {
-            return Err(MasterError::Unexamined { link: link.name.clone(), source }.into());
+        Err(error) if !error.is_not_permitted() => {
+            return Err(MasterError::Unexamined { link: link.name.clone(), source: error }.into());
         }
         Err(unknown) => return Ok(Some(unknown.to_string())),
     };
@@ -92,4 +92,50 @@ fn user_in(netns: NetNs, host: &NetNs, is_child: &dyn Fn(&Link) -> bool) -> Resu
 /// Whether the `parent` of a link is its peer.
 fn is_peer(link: &Link) -> bool {
     matches!(&link.kind, Some(LinkKind::Other(kind)) if kind == "veth" || kind == "netkit")
+}
+
+#[cfg(test)]
+mod tests {
+    use state::StateDir;
+    use testkit::{Observe, TestNode};
+
+    use super::*;
+
+    #[test]
+    fn a_link_is_used_by_its_controller_its_address_or_a_link_on_it() {
+        let (host, state) = (TestNode::new(), tempfile::tempdir().unwrap());
+        let node = Node::new(StateDir::at(state.path()), Vec::new(), None);
+        for link in ["eth0", "eth1", "eth2"] {
+            host.run_ip(&format!("link add {link} type veth"));
+        }
+        host.run_ip("link add br0 type bridge");
+        host.run_ip("link set eth0 master br0");
+        host.run_ip("address add fd00::5/64 dev eth1 nodad");
+        host.run_ip("link add mv0 link eth2 type macvlan");
+        let link = |name: &str| node.links().unwrap().link(&name.parse().unwrap()).unwrap();
+        for (name, expected) in [
+            ("eth0", "it belongs to the link"),
+            ("eth1", "it has the address fd00::5/64"),
+            ("eth2", "the link mv0 is on it"),
+        ] {
+            let users = [user_of(&node, &link(name)).unwrap(), reason_to_keep(&node, &link(name)).unwrap()];
+            assert!(users.iter().flatten().filter(|user| user.contains(expected)).count() == 2, "{users:?}");
+        }
+    }
+
+    #[test]
+    fn an_address_of_a_router_uses_a_link_only_before_the_plugin_has_it() {
+        let (host, state) = (TestNode::new(), tempfile::tempdir().unwrap());
+        let node = Node::new(StateDir::at(state.path()), Vec::new(), None);
+        host.run_ip("link add eth0 type veth");
+        host.run_ip("address add fd00::5/64 dev eth0 nodad mngtmpaddr");
+        let address = |keep: bool| {
+            let link = node.links().unwrap().link(&"eth0".parse().unwrap()).unwrap();
+            let user = if keep { reason_to_keep(&node, &link) } else { user_of(&node, &link) };
+            user.unwrap().is_some_and(|user| user.contains("it has the address"))
+        };
+        assert_eq!((address(false), address(true)), (true, false));
+        host.run_ip("address add 10.7.0.5/24 dev eth0 valid_lft 3600 preferred_lft 3600");
+        assert!(address(true), "that of a DHCP client");
+    }
 }

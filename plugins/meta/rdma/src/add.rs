@@ -9,7 +9,7 @@ use plugin_runtime::{
 use state::claim::{self, ClaimKind};
 use sysfs::Function;
 
-use crate::{conf, error::RdmaError};
+use crate::{conf, error::RdmaError, pf};
 
 /// Moves the RDMA devices of the chain's function to the pod, and returns `prevResult`.
 pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, CniError> {
@@ -18,10 +18,14 @@ pub(crate) fn add(node: &Node, request: &AddRequest<'_>) -> Result<AddResult, Cn
             .with_details("put rdma after sriov in the plugins of the network"));
     };
     let need = ExclusiveRdmaRequirement::of(&request.common)?;
+    let allows_pf = conf::allows_pf(&request.common)?;
     let pod = plugin_runtime::netns_of(&request.netns, request.own_netns_allowed)?;
     exclusive_rdma::require_exclusive_mode(node)?;
     let function = conf::function(request, &pod, &prev)?;
     require_movable(node, request, &function)?;
+    if !allows_pf {
+        pf::refuse_in_use(&node.sysfs, &function)?;
+    }
     let beginning = JournalSpec {
         plugin: PLUGIN,
         attachment: &request.attachment,

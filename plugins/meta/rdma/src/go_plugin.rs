@@ -102,7 +102,7 @@ mod tests {
     fn a_file_of_the_go_plugin_is_read() {
         let file = json!({
             "version": "1.0", "deviceID": "0000:af:00.3",
-            "sandboxRdmaDevName": "mlx5_4", "containerRdmaDevName": "mlx5_4"
+            "sandboxRdmaDevName": "mlx5_9", "containerRdmaDevName": "mlx5_4"
         });
         let function = "0000:af:00.3".parse().unwrap();
         assert_eq!(noted(&file).unwrap(), GoRdmaState { function, device: "mlx5_4".into() });

@@ -21,14 +21,11 @@ pub(crate) fn exit(report: &ApplyReport, detailed: bool) -> CommandExit {
     if !report.failures.is_empty() {
         return CommandExit::Failed;
     }
-    if !report.missing.is_empty() || report.plan.refusals().any(PfRefusal::is_wrong) {
+    if !report.missing.is_empty() {
         return CommandExit::Wrong;
     }
-    if report.plan.refusals().any(|refusal| !refusal.is_unsupported()) {
-        return CommandExit::Refused;
-    }
-    if report.plan.refusals().next().is_some() {
-        return CommandExit::Unsupported;
+    if let Some(exit) = exit_of_refusals(&report.plan.refusals().collect::<Vec<_>>()) {
+        return exit;
     }
     if !report.left.is_empty() {
         return CommandExit::Failed;
@@ -37,6 +34,17 @@ pub(crate) fn exit(report: &ApplyReport, detailed: bool) -> CommandExit {
         return CommandExit::NeedsReboot;
     }
     if detailed && report.has_changed() { CommandExit::Changed } else { CommandExit::Done }
+}
+
+/// Returns the exit status of the most serious refusal.
+fn exit_of_refusals(refusals: &[&PfRefusal]) -> Option<CommandExit> {
+    if refusals.iter().any(|refusal| refusal.is_wrong()) {
+        return Some(CommandExit::Wrong);
+    }
+    if refusals.iter().any(|refusal| !refusal.is_unsupported()) {
+        return Some(CommandExit::Refused);
+    }
+    (!refusals.is_empty()).then_some(CommandExit::Unsupported)
 }
 
 pub(crate) fn print(report: &ApplyReport, as_json: bool, out: &mut dyn Write) -> Result<(), CommandError> {
@@ -126,5 +134,37 @@ mod tests {
         assert_eq!(exit(&report(Exclusive), true), CommandExit::Changed);
         assert_eq!(exit(&report(Exclusive), false), CommandExit::Done);
         assert_eq!(exit(&report(Shared), true), CommandExit::Done);
+    }
+
+    #[test]
+    fn the_exit_status_is_that_of_the_most_serious_result() {
+        let (wrong, refused, unsupported) = (
+            PfRefusal::TooMany { wanted: 9, most: 8 },
+            PfRefusal::NotOurs { have: 2 },
+            PfRefusal::NoSriov { driver: None },
+        );
+        for (refusals, expected) in [
+            (&[][..], None),
+            (&[&unsupported], Some(CommandExit::Unsupported)),
+            (&[&unsupported, &refused], Some(CommandExit::Refused)),
+            (&[&refused, &unsupported, &wrong], Some(CommandExit::Wrong)),
+        ] {
+            assert_eq!(exit_of_refusals(refusals), expected, "{refusals:?}");
+        }
+        let failure = |why| provision::PfFailure {
+            pci: "0000:af:00.0".parse().unwrap(),
+            name: "eth0".into(),
+            step: None,
+            why: provision::PfFailureCause::Hardware(why),
+        };
+        let (what, limit) = ("write 4".to_owned(), std::time::Duration::ZERO);
+        let late = PciBackendError::TimedOut { what, limit };
+        let broken = PciBackendError::NoDriver { function: "0000:af:00.1".parse().unwrap(), limit };
+        let mut report = ApplyReport { missing: vec!["no PF matches".into()], ..ApplyReport::default() };
+        assert_eq!(exit(&report, true), CommandExit::Wrong);
+        report.failures = vec![failure(broken)];
+        assert_eq!(exit(&report, true), CommandExit::Failed);
+        report.failures.push(failure(late));
+        assert_eq!(exit(&report, true), CommandExit::TimedOut);
     }
 }

@@ -277,3 +277,56 @@ fn text(file: &Path) -> Result<String, CommandError> {
     read.map_err(|source| check::Error::Io { what: format!("read {}", file.display()), source })?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        args: CollectiveArgs,
+    }
+
+    fn args(text: &str) -> CollectiveArgs {
+        Program::parse_from(["nccl"].into_iter().chain(text.split_ascii_whitespace())).args
+    }
+
+    /// Lines of nccl-tests, with the number of wrong values.
+    fn judged(more: &str, wrong: &str) -> (CommandExit, String) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let line = |size: u64, bus: &str, wrong: &str| {
+            format!("{size} 8 float sum -1 2100.5 15.97 {bus} {wrong} 2090.4 16.05 30.10 0\n")
+        };
+        let text = [line(33_554_432, "29.95", wrong), line(67_108_864, "40.00", "0")].concat();
+        fs::write(file.path(), text).unwrap();
+        let mut out = Vec::new();
+        let args = args(&format!("--parse {} {more}", file.path().display()));
+        let exit = args.run(CollectiveLibrary::Nccl, Path::new("/"), &mut out).unwrap();
+        (exit, String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn a_low_bandwidth_and_wrong_data_are_problems() {
+        let (exit, text) = judged("", "0");
+        assert_eq!(exit, CommandExit::Done);
+        assert!(text.ends_with("plateau: 40.00 GB/s\n"), "{text}");
+        assert_eq!(judged("--min-gbs 40", "0").0, CommandExit::Done);
+        let (exit, text) = judged("--min-gbs 40.5", "0");
+        assert!(exit == CommandExit::Found && text.ends_with(", below the threshold\n"), "{text}");
+        for more in ["", "--json", "--min-gbs 1"] {
+            assert_eq!(judged(more, "3").0, CommandExit::Found, "{more}");
+        }
+        assert!(judged("", "3").1.ends_with("\nincorrect data\n"));
+    }
+
+    #[test]
+    fn the_sizes_and_the_hosts_of_a_plan_are_those_of_the_options() {
+        let plan = args("--hosts a,b --first 64M --last 8M --per-node 4").plan(CollectiveLibrary::Nccl);
+        assert_eq!((plan.first, plan.last, plan.per_node, plan.hosts.len()), (8 << 20, 8 << 20, 4, 2));
+        let job = args("--kind mpijob --image i --rdma-resource a/b=1 --workers 3");
+        assert_eq!(job.plan(CollectiveLibrary::Nccl).hosts.len(), 3);
+    }
+}

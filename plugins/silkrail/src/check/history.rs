@@ -134,3 +134,87 @@ fn cells(record: &TestResult) -> [String; HEAD.len()] {
         print::verdict(record).to_owned(),
     ]
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use check::{
+        QueuePairs, RdmaOperation, Seconds, Size, TestKind, TestSpec,
+        perftest::{Bandwidth, Measurement},
+        test_result::TestEnd,
+        verdict::Verdict,
+    };
+
+    use super::*;
+
+    /// The result of a test with a bandwidth.
+    pub(in crate::check) fn record(gbps: f64) -> TestResult {
+        TestResult {
+            id: 0,
+            time: 1_795_200_000,
+            test: TestSpec::new(
+                TestKind::Bandwidth,
+                RdmaOperation::Write,
+                Size::DEFAULT,
+                QueuePairs::LATENCY_DEFAULT,
+                Seconds::SHORTEST,
+            ),
+            measurement: Measurement {
+                bandwidth: Some(Bandwidth { average_gbps: gbps, peak_gbps: None, message_rate_mpps: None }),
+                ..Measurement::default()
+            },
+            verdict: Verdict {
+                passed: Some(gbps >= 80.0),
+                expected: None,
+                expected_p99: None,
+                why: "".into(),
+            },
+            client: TestEnd::default(),
+            server: TestEnd::default(),
+        }
+    }
+
+    /// A node with results of these bandwidths.
+    fn node(results: &[f64]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let mut records: Vec<_> = results.iter().copied().map(record).collect();
+        ResultStore::below(root.path()).append_all(&mut records).unwrap();
+        root
+    }
+
+    #[test]
+    fn the_latest_results_are_shown_last() {
+        let node = node(&[90.0, 70.0, 95.0]);
+        let shown = |last| {
+            let mut out = Vec::new();
+            let args = HistoryArgs { last, json: false };
+            assert_eq!(args.run(node.path(), &mut out).unwrap(), CommandExit::Done);
+            let text = String::from_utf8(out).unwrap();
+            let ends = |line: &str| {
+                (line.split(' ').next().unwrap().to_owned(), line.rsplit(' ').next().unwrap().to_owned())
+            };
+            text.lines().skip(1).map(ends).map(|(id, verdict)| format!("{id} {verdict}")).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(None), ["1 passed", "2 FAILED", "3 passed"]);
+        assert_eq!(shown(Some(2)), ["2 FAILED", "3 passed"]);
+        assert_eq!((shown(Some(9)).len(), shown(Some(0)).len()), (3, 0));
+    }
+
+    #[test]
+    fn a_result_that_is_worse_by_more_than_the_threshold_is_a_regression() {
+        let node = node(&[100.0, 90.0, 80.0]);
+        let compare = |before: Option<u64>, after, threshold| {
+            let args =
+                CompareArgs { before, after, last: before.is_none(), threshold, any: false, json: false };
+            let mut out = Vec::new();
+            let exit = args.run(node.path(), &mut out).unwrap();
+            (exit, String::from_utf8(out).unwrap())
+        };
+        let (exit, text) = compare(Some(1), Some(2), 5.0);
+        assert!(exit == CommandExit::Found && text.contains("-10.0 %: REGRESSION"), "{text}");
+        let (exit, text) = compare(Some(2), Some(1), 5.0);
+        assert!(exit == CommandExit::Done && text.contains("+11.1 %: no regression"), "{text}");
+        assert_eq!(compare(Some(1), Some(2), 15.0).0, CommandExit::Done);
+        let (_, last) = compare(None, None, 15.0);
+        assert!(last.starts_with("result 2: ") && last.contains(", result 3: "), "{last}");
+    }
+}

@@ -283,7 +283,7 @@ pub(super) fn positive(text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::history::tests::record, *};
 
     #[test]
     fn a_sweep_has_a_first_and_a_last_size() {
@@ -295,6 +295,17 @@ mod tests {
         for bad in ["", "2", "8..2", "2..", "2..9M", "a..b"] {
             assert!(bad.parse::<Sweep>().is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn one_result_below_its_threshold_is_a_problem() {
+        let unjudged = || {
+            let mut record = record(1.0);
+            record.verdict.passed = None;
+            record
+        };
+        assert_eq!(verdict(&[record(90.0), record(70.0), record(90.0)]), CommandExit::Found);
+        assert_eq!(verdict(&[record(90.0), unjudged()]), CommandExit::Done);
     }
 
     #[test]

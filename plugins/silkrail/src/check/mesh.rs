@@ -328,7 +328,24 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::history::tests::record, *};
+
+    #[test]
+    fn outliers_and_results_below_the_threshold_are_worth_storing() {
+        let pair = |(client, (gbps, passed)): (usize, (f64, Option<bool>))| {
+            let mut record = record(gbps);
+            record.verdict.passed = passed;
+            NodePair { client, server: 9, rail: None, record: Some(record), error: None, skipped: false }
+        };
+        let results =
+            [(100.0, Some(true)), (100.0, None), (99.0, Some(false)), (40.0, None), (100.0, Some(true))];
+        let mut pairs: Vec<_> = results.into_iter().enumerate().map(pair).collect();
+        pairs.push(NodePair { record: None, error: Some("it hangs".into()), ..pairs[0].clone() });
+        let nodes = (0..10).map(|number| number.to_string()).collect();
+        let mut mesh = MeshResult::new(nodes, Vec::new(), pairs, TestKind::Bandwidth);
+        let stored: Vec<_> = worth_storing(&mut mesh).map(|pair| pair.client).collect();
+        assert_eq!(stored, [2, 3]);
+    }
 
     #[test]
     fn a_node_of_a_mesh_is_named_once_and_has_no_loopback_address() {

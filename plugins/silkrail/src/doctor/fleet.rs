@@ -179,3 +179,54 @@ fn listed(names: &[String]) -> String {
         Some(more) => format!("{} and {more} more", names[..MAX_LISTED].join(", ")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::{Command, SilkrailCli};
+
+    fn args(text: &str) -> FleetArgs {
+        let words = ["silkrail", "doctor"].into_iter().chain(text.split_ascii_whitespace());
+        match SilkrailCli::parse_from(words).command {
+            Command::Doctor(args) => *args.fleet,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn nodes_of_the_command_line_and_of_a_file_are_asked_once() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "# all\n\nb  # rack 2\nd:80\na\n").unwrap();
+        let named = args(&format!("--fleet a,b c --fleet-file {}", file.path().display()));
+        let addresses: Vec<_> = named.addresses().unwrap().iter().map(ToString::to_string).collect();
+        assert_eq!(addresses, ["a:9879", "b:9879", "c:9879", "d:80"]);
+        assert!(matches!(args("--fleet").addresses(), Err(CommandError::NoNodes)));
+        assert!(matches!(args("--fleet a,ftp://b").addresses(), Err(CommandError::NodeAddress(_))));
+    }
+
+    #[test]
+    fn a_token_is_one_line_and_never_sent_in_clear_text() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let token = |text: &str, hosts: &str| {
+            fs::write(file.path(), text).unwrap();
+            let args = args(&format!("--fleet {hosts} --fleet-token-file {}", file.path().display()));
+            args.token(&args.addresses().unwrap())
+        };
+        assert_eq!(token("abc\n", "https://a,https://b").unwrap().as_deref(), Some("abc"));
+        let clear = token("abc\n", "https://a,b").unwrap_err();
+        assert!(matches!(clear, CommandError::TokenInClear(address) if address == "b:9879"));
+        for wrong in ["", "\n", "a b", "a\r\nb", "ä"] {
+            assert!(matches!(token(wrong, "https://a"), Err(CommandError::Network { .. })), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn eight_nodes_are_listed_and_more_are_counted() {
+        let names: Vec<String> = (1..=10).map(|number| number.to_string()).collect();
+        assert_eq!(listed(&names[..8]), "1, 2, 3, 4, 5, 6, 7, 8");
+        assert_eq!(listed(&names), "1, 2, 3, 4, 5, 6, 7, 8 and 2 more");
+        assert_eq!((listed(&names[..1]), listed(&[])), ("1".to_owned(), String::new()));
+    }
+}

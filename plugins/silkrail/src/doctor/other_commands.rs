@@ -9,7 +9,7 @@ use ::doctor::{
 };
 use device_plugin::{Config, NodeReader, NodeReport, ResourceFileError, ResourceFiles, ResourceSpec};
 use inventory::{Inventory, NodePaths};
-use kubelet_plugin::{KubeletCheckpoint, KubeletDirectory};
+use kubelet_checkpoint::{KubeletCheckpoint, KubeletDirectory};
 use podmap::PodMap;
 use provision::NodeFile;
 use serde_json::Value;
@@ -90,20 +90,21 @@ pub(super) fn resources(root: &Path, state_dir: &Path) -> Result<ResourceFacts, 
         return Ok(ResourceFacts { registered, ..ResourceFacts::default() });
     };
     let invalid = |what: String| InvalidResource { file: file.display().to_string(), what };
-    let ResourceFiles { resources, fabric, findings } = match ResourceFiles::read(std::slice::from_ref(&file))
-    {
-        Ok(files) => files,
-        Err(ResourceFileError::Invalid { error, .. }) => {
-            return Ok(ResourceFacts {
-                invalid: vec![invalid(error.to_string())],
-                registered,
-                ..ResourceFacts::default()
-            });
-        }
-        Err(error @ ResourceFileError::Read { .. }) => return Err(error.to_string()),
-    };
+    let ResourceFiles { resources, fabric, findings } =
+        match resource_files::read(std::slice::from_ref(&file)) {
+            Ok(files) => files,
+            Err(ResourceFileError::Invalid { error, .. }) => {
+                return Ok(ResourceFacts {
+                    invalid: vec![invalid(error.to_string())],
+                    registered,
+                    ..ResourceFacts::default()
+                });
+            }
+            Err(error @ ResourceFileError::Read { .. }) => return Err(error.to_string()),
+        };
     let kubelet = directory.0.clone();
     let reader = NodeReader {
+        root: root.to_owned(),
         sysfs: Sysfs::at(root.join("sys")),
         pod_map: PodMap::below(&below(root, state_dir)),
         kubelet: directory,
@@ -142,4 +143,26 @@ fn registered_resources(kubelet: &KubeletDirectory) -> Option<Vec<String>> {
     KubeletCheckpoint::read(kubelet)
         .ok()
         .map(|checkpoint| checkpoint.resources().map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_definition_has_its_namespace_and_its_resource() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let yaml = "kind: NetworkAttachmentDefinition\nmetadata: {name: a}\n---\nkind: NetworkAttachmentDefinition\n\
+            metadata:\n  name: b\n  namespace: ai\n  annotations: {k8s.v1.cni.cncf.io/resourceName: a.io/vf}\n\
+            spec: {config: '{}'}\n";
+        fs::write(file.path(), yaml).unwrap();
+        let definition = |namespace: &str, name: &str, config: &str, resource: Option<&str>| DefinedNetwork {
+            namespace: namespace.into(),
+            name: name.into(),
+            config: config.into(),
+            resource: resource.map(str::to_owned),
+        };
+        let expected = [definition("default", "a", "", None), definition("ai", "b", "{}", Some("a.io/vf"))];
+        assert_eq!(networks(file.path()).unwrap(), expected);
+    }
 }

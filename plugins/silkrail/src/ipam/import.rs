@@ -183,6 +183,32 @@ mod tests {
             of(range, offset).unwrap_err();
         }
         of_whereabouts(file("{}").path()).unwrap_err();
+        let pool = |range: &str, allocations: Value| json!({"kind": "IPPool", "metadata": {"name": "p"}, "spec": {"range": range, "allocations": allocations}});
+        let pools = [
+            pool("10.0.1.0/24", json!({})),
+            pool("10.0.2.0/24", json!({"5": {}, "7": {}})),
+            pool("fd00::/64", json!({"1": {}})),
+        ];
+        let several = file(&json!({"kind": "List", "items": pools}).to_string());
+        assert_eq!(texts(&of_whereabouts(several.path()).unwrap()), ["10.0.2.5", "10.0.2.7", "fd00::1"]);
+    }
+
+    #[test]
+    fn the_addresses_of_all_sources_are_reserved_under_one_name() {
+        let directories = [["10.0.0.5", "lock"], ["10.0.0.5", "10.0.0.4"]].map(|names| {
+            let directory = tempfile::tempdir().unwrap();
+            names.iter().for_each(|name| fs::write(directory.path().join(name), "").unwrap());
+            directory
+        });
+        let sources = directories.iter().map(|directory| directory.path().to_owned()).collect();
+        let mut out = Vec::new();
+        ImportArgs { from: ImportSource::HostLocal, sources, name: "r".into() }.run(&mut out).unwrap();
+        let list: Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(list["items"][0]["spec"]["ips"], json!(["10.0.0.4", "10.0.0.5"]));
+        assert_eq!(
+            (&list["items"][0]["metadata"]["name"], &list["items"][1]["metadata"]["name"]),
+            (&json!("r"), &json!("r-v6"))
+        );
     }
 
     #[test]

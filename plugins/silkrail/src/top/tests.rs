@@ -10,15 +10,19 @@ use std::{
 
 use clap::Parser;
 use exporter::{
-    Attribution, DeviceInfo, DeviceReading, DeviceSnapshot, DeviceUsage, NodeSnapshot, PodInfo, PodTraffic,
-    PortReading, RawCounters, ResourceHolder, ResourceShare,
+    Attribution, CollectError, DeviceInfo, DeviceReading, DeviceSnapshot, DeviceUsage, ErrorReason,
+    NodeSnapshot, PodInfo, PodTraffic, PortReading, RawCounters, ResourceHolder, ResourceShare,
 };
 use rustix::{
     pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt},
     termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize},
 };
 
-use super::*;
+use super::{
+    rates::Rates,
+    usage::{PodLabel, PodUsage},
+    *,
+};
 
 /// Counters of a port: received data in words of 4 bytes, sent packets, RNR NAKs, CNPs sent.
 type Values = [u64; 4];
@@ -148,11 +152,85 @@ fn each_key_sorts() {
 }
 
 #[test]
+fn what_is_not_known_is_last_and_equal_values_are_sorted_by_name() {
+    let rates = |bytes: Option<f64>, cnp: Option<f64>, pause: Option<f64>| Rates {
+        receive_bytes: bytes,
+        congestion: cnp.map(|rate| ("cnp_sent", rate)).into_iter().collect(),
+        receive_pause_frames: pause,
+        ..Rates::default()
+    };
+    let sorted = |key: SortKey| {
+        let mut usage = NodeUsage::since(None, &sample(1, [[0; 4]; 2], Vec::new()));
+        let rows = [
+            ("d", rates(None, Some(1.0), Some(2.0))),
+            ("c", rates(Some(0.0), Some(1.0), None)),
+            ("b", rates(Some(9.0), None, Some(5.0))),
+            ("a", rates(None, Some(1.0), Some(3.0))),
+        ];
+        let row = |(name, rates): (&str, Rates)| {
+            let label = PodLabel { namespace: "ml".into(), name: name.into() };
+            PodUsage { label, devices: Vec::new(), queue_pairs: None, per_second: rates }
+        };
+        usage.pods = rows.map(row).into();
+        key.sort(&mut usage);
+        usage.pods.iter().map(|pod| pod.label.name.as_str()).collect::<String>()
+    };
+    assert_eq!([SortKey::Bytes, SortKey::Congestion, SortKey::Errors].map(sorted), ["bcad", "adcb", "abcd"]);
+}
+
+#[test]
+fn only_what_counts_as_a_failure_is_a_problem() {
+    let mut snapshot = NodeSnapshot::new("gpu-07".into(), UNIX_EPOCH);
+    let error =
+        |reason, what: &str| CollectError { collector: Collector::Devices, reason, what: what.into() };
+    snapshot.errors = vec![
+        error(ErrorReason::Unreadable, "a"),
+        error(ErrorReason::Timeout, "b"),
+        error(ErrorReason::Malformed, "c"),
+    ];
+    assert_eq!(Sample::of(&snapshot, Duration::ZERO).problems, ["b", "c"]);
+}
+
+#[test]
 fn a_pod_that_is_created_again_has_no_burst() {
     let zero = [[0; 4]; 2];
     let before = sample(1, zero, vec![traffic("u-1", 9_000_000), traffic("u-2", 100)]);
     let now = sample(2, zero, vec![traffic("u-2", 350)]);
     assert_eq!(NodeUsage::since(Some(&before), &now).pods[0].per_second.receive_bytes, Some(1000.0));
+}
+
+#[test]
+fn a_pod_has_the_queue_pairs_of_all_its_devices() {
+    let mut snapshot = NodeSnapshot::new("gpu-07".into(), UNIX_EPOCH);
+    let shares = [("mlx5_0", 3), ("mlx5_1", 0), ("mlx5_2", 4)].into_iter().zip(1..);
+    snapshot.devices =
+        shares.map(|((name, qp), index)| device(index, name, [0; 4], Some((pod("a"), qp)))).collect();
+    let sample = Sample::of(&snapshot, Duration::ZERO);
+    let pods: Vec<_> = sample.pods.values().map(|pod| (pod.devices.len(), pod.queue_pairs)).collect();
+    assert_eq!(pods, [(3, Some(7))]);
+}
+
+#[test]
+fn a_device_has_the_traffic_of_all_its_ports_and_a_pod_that_of_all_its_devices() {
+    let snapshot = |words: u64| {
+        let mut snapshot = NodeSnapshot::new("gpu-07".into(), UNIX_EPOCH);
+        let mut reading = device(1, "mlx5_0", [words, 0, 0, 0], None).reading;
+        let mut second = port(1, "mlx5_0", [2 * words, 0, 0, 0]);
+        second.port.port = 2;
+        reading.ports.push(second);
+        snapshot.devices = vec![DeviceSnapshot::new(reading, None)];
+        let on = |device: &str, words| {
+            PodTraffic::new(pod("a"), device, Attribution::SoleUser, &port(2, device, [words, 0, 0, 0]))
+        };
+        snapshot.traffic = vec![on("mlx5_0", words), on("mlx5_1", 3 * words)];
+        snapshot
+    };
+    let sample = |words, seconds| Sample::of(&snapshot(words), Duration::from_secs(seconds));
+    let usage = NodeUsage::since(Some(&sample(0, 1)), &sample(100, 2));
+    // Words of four bytes.
+    assert_eq!(usage.devices[0].per_second.receive_bytes, Some(1200.0));
+    assert_eq!(usage.pods[0].per_second.receive_bytes, Some(1600.0));
+    assert_eq!(usage.pods[0].devices, ["mlx5_0", "mlx5_1"]);
 }
 
 #[test]

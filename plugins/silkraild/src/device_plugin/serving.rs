@@ -11,8 +11,9 @@ use device_plugin::{
     DeviceInfoDirectory, Fabric, NodeReader, NodeReading, PodFiles, PoolOptions, ResourceDevices,
     ResourcePool, ResourceSpec, health::HealthChange, preferred::PfPolicy,
 };
-use exporter::{ResourceHealth, ResourceHealthStore, UnhealthyDevice};
-use kubelet_plugin::{KubeletDirectory, ServeError, serve};
+use exporter::{ResourceHealth, UnhealthyDevice};
+use kubelet_checkpoint::KubeletDirectory;
+use kubelet_plugin::{ServeError, serve};
 use podmap::PodMap;
 use sysfs::Sysfs;
 use tokio::{
@@ -41,7 +42,7 @@ pub(crate) struct DevicePluginOptions {
     /// How long a device must be well before it is healthy again.
     pub(crate) hold: Duration,
     /// Where the metrics get the health of the devices.
-    pub(crate) health: ResourceHealthStore,
+    pub(crate) health: watch::Sender<Vec<ResourceHealth>>,
 }
 
 /// Why a resource is not served.
@@ -66,7 +67,7 @@ pub(super) struct Serving {
     node: NodeReader,
     changes: NodeChanges,
     former: Arc<Refresh>,
-    health: ResourceHealthStore,
+    health: watch::Sender<Vec<ResourceHealth>>,
     has_ended: watch::Receiver<bool>,
 }
 
@@ -82,6 +83,7 @@ impl Serving {
         has_ended: watch::Receiver<bool>,
     ) -> io::Result<Self> {
         let node = NodeReader {
+            root: options.root.clone(),
             sysfs: Sysfs::at(options.root.join("sys")),
             pod_map: PodMap::below(&options.state_dir),
             kubelet: KubeletDirectory(options.kubelet),
@@ -93,7 +95,7 @@ impl Serving {
             policy: options.policy,
             hold: options.hold,
             device_info: DeviceInfoDirectory::create(options.root.join(DeviceInfoDirectory::DEFAULT)),
-            pod_files: PodFiles::create(node.clone(), options.root, options.state_dir.join("pod-files")),
+            pod_files: PodFiles::create(node.clone(), options.state_dir.join("pod-files")),
         };
         let pool = |spec| Arc::new(ResourcePool::new(spec, settings.clone()));
         let pools = resources.into_iter().map(pool).collect();
@@ -148,7 +150,12 @@ impl Serving {
         match spawn_blocking(move || update(&pools, &node, &former)).await {
             Ok(Some(present)) => {
                 self.former = Arc::new(present);
-                self.health.set(self.pools.iter().map(|pool| health_of(pool)).collect());
+                let health = self.pools.iter().map(|pool| health_of(pool)).collect::<Vec<_>>();
+                self.health.send_if_modified(|former| {
+                    let has_changed = *former != health;
+                    *former = health;
+                    has_changed
+                });
             }
             Ok(None) => {}
             Err(error) => std::panic::resume_unwind(error.into_panic()),
@@ -170,8 +177,11 @@ impl Serving {
 
 /// Returns the health of a resource for the metrics.
 fn health_of(pool: &ResourcePool) -> ResourceHealth {
-    let unhealthy: Vec<_> =
-        pool.unhealthy().into_iter().map(|(id, reason)| UnhealthyDevice { id, reason }).collect();
+    let unhealthy: Vec<_> = pool
+        .unhealthy()
+        .into_iter()
+        .map(|(id, reason)| UnhealthyDevice { id, reason: reason.to_owned() })
+        .collect();
     let healthy = pool.number_of_devices().saturating_sub(unhealthy.len());
     ResourceHealth { resource: pool.spec().name.to_string(), healthy, unhealthy }
 }
@@ -198,8 +208,7 @@ fn update(pools: &[Arc<ResourcePool>], node: &NodeReader, former: &Refresh) -> O
     // Each is logged once, as long as it persists.
     warnings.iter().filter(|it| !former.warnings.contains(it)).for_each(|warning| warn!("{warning}"));
     let specs: Vec<_> = pools.iter().map(|pool| pool.spec().clone()).collect();
-    let mut assigned = ResourceDevices::assign(&specs, &devices);
-    assigned.keep(&former.assigned, &devices, &state.device_use);
+    let assigned = ResourceDevices::assign(&specs, &devices, &former.assigned, &state.device_use);
     state.exclusive_devices = assigned.exclusive(&specs);
     for pool in pools {
         let own = assigned.devices.get(&pool.spec().name).map(Vec::as_slice).unwrap_or_default();
@@ -211,4 +220,24 @@ fn update(pools: &[Arc<ResourcePool>], node: &NodeReader, former: &Refresh) -> O
         }
     }
     Some(Refresh { assigned, warnings })
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_has_ended_does_not_hide_that_another_one_fails() {
+        let mut servers = JoinSet::new();
+        servers.spawn(async { Ok(()) });
+        assert!(first_failure(&mut servers).await.is_ok());
+        servers.spawn(async { Ok(()) });
+        servers.spawn(async {
+            yield_now().await;
+            Err(ServeError::Socket { path: "/s".into(), source: io::ErrorKind::AddrInUse.into() })
+        });
+        assert!(matches!(first_failure(&mut servers).await, Err(ServingError::Resource(_))));
+    }
 }

@@ -81,7 +81,8 @@ mod tests {
         assert_eq!(of("5"), Duration::from_millis(4500));
         assert_eq!(of("0.7"), Duration::from_millis(500));
         assert_eq!(of("0.2"), Duration::from_millis(200));
-        for invalid in ["-1", "x", "1e30", "NaN"] {
+        assert_eq!(of("3599"), Duration::from_millis(3_598_500));
+        for invalid in ["-1", "x", "1e30", "NaN", "0", "3600"] {
             assert_eq!(of(invalid), Duration::from_millis(9500), "{invalid}");
         }
     }

@@ -226,3 +226,57 @@ fn a_node_without_rdma_has_no_devices_and_no_mode() {
         (&json!(false), &json!([]), &Value::Null)
     );
 }
+
+/// A pod that was created again, while the former one still has objects.
+#[test]
+fn two_pods_of_the_same_name_have_their_own_objects_and_traffic() {
+    let mut report = report();
+    let qp = |count| ResourceShare { counts: [("qp", count)].into(), ..ResourceShare::default() };
+    let shares = [
+        (ResourceHolder::Pod(pod(Some("u-1"))), qp(1)),
+        (ResourceHolder::Pod(pod(Some("u-2"))), qp(2)),
+        (ResourceHolder::Unknown, qp(3)),
+        (ResourceHolder::Node, qp(4)),
+    ];
+    let usage = DeviceUsage { shares: shares.into(), kernel_connects: false };
+    report.devices = vec![DeviceSnapshot::new(device(), Some(usage))];
+    report.pods = [(pod(Some("u-1")), None), (pod(Some("u-2")), None)].into();
+    let mut entries = report.entries.to_vec();
+    entries[0].pod.as_mut().unwrap().uid = Some("u-2".into());
+    report.entries = entries.into();
+    let view = view(&report);
+    let pods = view["pods"].as_array().unwrap();
+    let of = |pod: &Value| {
+        let [attachments, holdings, traffic] =
+            ["attachments", "holdings", "traffic"].map(|key| pod[key].as_array().unwrap().len());
+        (pod["uid"].clone(), attachments, holdings, pod["holdings"][0]["objects"]["qp"].clone(), traffic)
+    };
+    assert_eq!(
+        pods.iter().map(of).collect::<Vec<_>>(),
+        [(json!("u-1"), 0, 1, json!(1), 1), (json!("u-2"), 1, 1, json!(2), 0)]
+    );
+    let others = view["devices"][0]["otherHolders"].as_array().unwrap();
+    let others: Vec<_> = others.iter().map(|other| (&other["who"], &other["objects"]["qp"])).collect();
+    assert_eq!(others, [(&json!("node"), &json!(4)), (&json!("unknown"), &json!(3))]);
+}
+
+#[test]
+fn the_last_examination_is_shown_with_all_its_findings() {
+    let mut report = report();
+    assert_eq!(view(&report)["doctor"], Value::Null);
+    let finding = |id: &str, severity: &str| doctor_record::RecordedFinding {
+        id: id.into(),
+        severity: severity.into(),
+        object: "mlx5_0".into(),
+        summary: "s".into(),
+        since: 7,
+    };
+    report.doctor = Some(doctor_record::DoctorRecord {
+        time: 100,
+        findings: vec![finding("pfc", "error"), finding("kernel", "info")],
+        ..Default::default()
+    });
+    let doctor = &view(&report)["doctor"];
+    let ids: Vec<_> = doctor["findings"].as_array().unwrap().iter().map(|finding| &finding["id"]).collect();
+    assert_eq!((&doctor["time"], ids), (&json!(100), vec![&json!("pfc"), &json!("kernel")]));
+}

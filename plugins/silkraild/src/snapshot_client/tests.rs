@@ -92,3 +92,63 @@ async fn a_client_that_disconnects_leaves_no_request_behind() {
     sleep(Duration::from_secs(60)).await;
     assert!(snapshots.0.sender.waiting() <= 1, "only the keepalive");
 }
+
+/// A reader that replies to each request at once with a newer snapshot, until it hangs.
+async fn quick(mut stream: UnixStream, mut replies: u64) {
+    let mut number = 0;
+    while let Ok(request) = read_message::<SnapshotRequest>(&mut stream).await {
+        if replies == 0 {
+            return std::future::pending().await;
+        }
+        let Some(kind) = request.kind else {
+            let reply =
+                SnapshotReply { id: request.id, number: (number > 0).then_some(number), length: None };
+            write_message(&mut stream, &reply, b"").await.unwrap();
+            continue;
+        };
+        replies -= 1;
+        number += 1;
+        let text = format!("{kind:?} {number}");
+        let reply = SnapshotReply { id: request.id, number: Some(number), length: Some(text.len()) };
+        write_message(&mut stream, &reply, text.as_bytes()).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_encoding_has_its_own_latest_snapshot_which_is_served_while_the_reader_hangs() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let snapshots = connect(ours);
+    spawn(quick(theirs, 3));
+    let within = Duration::from_secs(8);
+    let text = async |kind| {
+        let text = snapshots.text(kind, within).await.unwrap();
+        String::from_utf8(text.plain.to_vec()).unwrap()
+    };
+    assert!(!snapshots.has_snapshot());
+    assert_eq!(text(SnapshotEncoding::Text).await, "Text 1");
+    assert_eq!(text(SnapshotEncoding::Node).await, "Node 2");
+    assert_eq!(text(SnapshotEncoding::Text).await, "Text 3");
+    sleep(KEEPALIVE_INTERVAL).await;
+    assert!(snapshots.has_snapshot());
+    let began = Instant::now();
+    assert_eq!(text(SnapshotEncoding::Text).await, "Text 3");
+    assert!(began.elapsed() >= within / 2, "it waits as long as the reader may only be slow");
+    sleep(UNRESPONSIVE_AFTER + KEEPALIVE_INTERVAL).await;
+    let began = Instant::now();
+    assert_eq!(text(SnapshotEncoding::Text).await, "Text 3");
+    assert_eq!(text(SnapshotEncoding::Node).await, "Node 2");
+    assert_eq!(began.elapsed(), Duration::ZERO, "no client waits for a reader that hangs");
+    assert!(snapshots.is_responding(), "for a minute");
+}
+
+#[tokio::test]
+async fn a_text_is_compressed_as_gzip_for_all_its_clients() {
+    use std::io::Read;
+    let plain = Bytes::from("rdma_port_up 1\n".repeat(1000));
+    let text = Arc::new(EncodedSnapshot { number: 1, plain: plain.clone(), zipped: OnceCell::new() });
+    let (one, other) = (text.zipped().await, text.zipped().await);
+    assert!(one.len() < plain.len() / 10 && one.as_ptr() == other.as_ptr());
+    let mut unzipped = Vec::new();
+    flate2::read::GzDecoder::new(&one[..]).read_to_end(&mut unzipped).unwrap();
+    assert_eq!(unzipped, plain);
+}

@@ -71,11 +71,11 @@ pub(super) fn run(input: &[u8]) {
 fn remove_paths(conf: &mut Value) {
     let Value::Object(conf) = conf else { return };
     remove(conf, &["logFile", "stateDir"]);
-    conf.insert("stateDir".into(), NOWHERE.into());
+    conf.insert("stateDir".into(), "/run/silkrail-nowhere".into());
     for (_, ipam) in conf.iter_mut().filter(|(key, _)| key.eq_ignore_ascii_case("ipam")) {
         if let Value::Object(ipam) = ipam {
             remove(ipam, &["poolsDir", "pools_dir"]);
-            ipam.insert("poolsDir".into(), NOWHERE.into());
+            ipam.insert("poolsDir".into(), "/run/silkrail-nowhere/pools".into());
         }
     }
 }

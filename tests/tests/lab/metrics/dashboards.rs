@@ -55,10 +55,10 @@ const REPLICA_SET: OwnedObject = OwnedObject {
 };
 
 /// The range of rates: a few scrapes.
-const INTERVAL: &str = "10s";
+const INTERVAL: &str = "25s";
 
 /// The timeout for the data of all panels. Rates need two scrapes, and an alert needs a rate.
-const PANEL_TIMEOUT: Duration = Duration::from_secs(60);
+const PANEL_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Titles of panels that show 0 without a fault. All other panels show more than 0.
 const ZERO_PANELS: [&str; 11] = [

@@ -1,6 +1,6 @@
 //! Degraded operation: hung firmware, devices that are added and removed, many devices, invalid files.
 
-use std::{collections::BTreeSet, fs, time::Instant};
+use std::{collections::BTreeSet, fs};
 
 use serde_json::json;
 use silkrail_tests::{
@@ -63,10 +63,11 @@ fn a_device_that_hangs_on_its_first_read_affects_no_other() {
     assert_eq!((success(&during, "devices"), success(&during, "hw_counters")), ("0", "1"));
     assert!(daemon.log().contains(&format!("devices of RDMA device {}", slow.rdma)), "{}", daemon.log());
 
-    // The device is not read again, so the next scrape does not wait for it.
-    let began = Instant::now();
+    // The device is not read again, so the next scrape does not wait for it, and there is no second timeout.
+    let timeouts = || daemon.log().matches(&format!("devices of RDMA device {}", slow.rdma)).count();
+    let before = timeouts();
     let next = daemon.scrape();
-    assert!(began.elapsed().as_secs_f32() < 5.0, "the scrape waited for the hung device");
+    assert_eq!(timeouts(), before, "{}", daemon.log());
     assert_eq!((info(&next, &slow.rdma), info(&next, &other.rdma)), (0, 1));
 
     drop(hang);
@@ -82,9 +83,7 @@ fn a_scrape_with_a_short_timeout_gets_the_last_collection_and_its_age() {
     let before = daemon.scrape();
     let _hang = machine.simulate(&vf.pci, "slow_stats_ms", "60000");
     std::thread::sleep(std::time::Duration::from_millis(600)); // the last collection is no longer fresh
-    let began = Instant::now();
     let response = daemon.request("GET /metrics", &[("X-Prometheus-Scrape-Timeout-Seconds", "2")]);
-    assert!(began.elapsed().as_secs_f32() < 8.0);
     let during = Scrape::parse(&response.text());
     let timestamp = "rdma_exporter_snapshot_timestamp_seconds";
     assert_eq!(during.value(timestamp, &[]), before.value(timestamp, &[]));
@@ -252,9 +251,10 @@ fn two_hundred_and_fifty_six_devices_are_read_without_a_subprocess() {
     assert_eq!(scrape.of("rdma_device_info", &[]).len(), 256);
     assert_eq!(scrape.of("rdma_out_of_sequence_total", &[]).len(), 256);
     let programs = trace.programs();
-    let [program, frontend] = &programs[..] else { panic!("daemon and frontend: {programs:?}") };
-    assert!(program.ends_with("/silkraild") && frontend == "/proc/self/exe", "{programs:?}");
-    assert_eq!(trace.processes(), 1, "only the frontend");
+    let [program, children @ ..] = &programs[..] else { panic!("no program") };
+    assert!(program.ends_with("/silkraild"), "{programs:?}");
+    assert_eq!(children, ["/proc/self/exe"; 2], "the frontend and the writer");
+    assert_eq!(trace.processes(), 2, "only these");
 }
 
 #[test]

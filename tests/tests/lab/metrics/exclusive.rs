@@ -1,7 +1,7 @@
 //! Exclusive mode: a VF's network device and its RDMA device are in a pod.
 
 use serde_json::json;
-use silkrail_tests::{chain::Chain, daemon::Daemon, kube_pod::KubePod, machine::LabMachine};
+use silkrail_tests::{chain::Chain, daemon::Daemon, kube_pod::KubePod, machine::LabMachine, scrape::Scrape};
 use testkit::{TestPod, wait_until};
 
 use super::table;
@@ -39,6 +39,10 @@ fn every_counter_of_the_table_has_its_value_and_the_labels_of_its_pod() {
     let _set = (table::set(&machine, &a.pci, &rows_a), table::set(&machine, &b.pci, &rows_b));
     let _speed = machine.simulate(&a.pci, "speed_mbps", "400000");
     let daemon = daemon(&machine, &[]);
+    // A VF's driver looks for the carrier every two seconds; until then the link has no speed.
+    let has_speed =
+        |scrape: &Scrape| !scrape.of("rdma_vport_speed_mbps", &[("device", &a.device)]).is_empty();
+    wait_until("the link has a carrier", || has_speed(&daemon.scrape()));
     let scrape = daemon.scrape();
     for (attached, rows) in [(&a, &rows_a), (&b, &rows_b)] {
         for row in rows {
@@ -75,6 +79,8 @@ fn every_counter_of_the_table_has_its_value_and_the_labels_of_its_pod() {
         "{}",
         daemon.log()
     );
+    // The next test would have to create the VFs again.
+    [a, b].iter().for_each(|attached| attached.chain.del());
 }
 
 #[test]
@@ -132,6 +138,7 @@ fn a_pod_with_several_attachments_is_read_once() {
     }
     assert_eq!(scrape.of("rdma_pod_info", &[]).len(), 1);
     assert_eq!(scrape.of("rdma_pod_attachment_info", &pod.labels()).len(), 2);
+    devices.iter().for_each(|(_, chain)| chain.del());
 }
 
 // An open socket would keep a namespace alive. The daemon has none between two scrapes.

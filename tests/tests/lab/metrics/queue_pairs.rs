@@ -27,7 +27,7 @@ fn a_long_list_of_queue_pairs_delays_no_scrape_and_is_not_hung_firmware() {
     let contexts = [("device", vf.rdma.as_str()), ("resource", "ctx")];
     let of_pod = |scrape: &silkrail_tests::scrape::Scrape| scrape.of("rdma_pod_resources", &contexts).len();
     assert_eq!(of_pod(&daemon.scrape()), 1);
-    let slow = lab.machine.simulate(&vf.pci, "slow_qp_ms", "1500");
+    let slow = lab.machine.simulate(&vf.pci, "slow_qp_ms", "5000");
     for round in 0..3 {
         // Another number of objects is listed at once.
         programs.push(open(&pod, &vf.rdma));
@@ -35,7 +35,7 @@ fn a_long_list_of_queue_pairs_delays_no_scrape_and_is_not_hung_firmware() {
         let began = Instant::now();
         let scrape = daemon.scrape();
         let took = began.elapsed();
-        assert!(took < Duration::from_millis(1400), "round {round}: {took:?}");
+        assert!(took < Duration::from_secs(4), "round {round}: {took:?}");
         assert!(
             scrape.of("rdma_scrape_errors_total", &[("reason", "timeout")]).is_empty(),
             "{}",

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::BenchResult;
 
 /// Directory for temporary files, on the tmpfs at `/run`.
-pub(crate) const SCRATCH: &str = "/run/bench";
+pub(crate) const SCRATCH: &str = "/run/silkrail-bench";
 pub(crate) const PF: &str = "eth0";
 /// Numbers of additional objects on a crowded node.
 pub(crate) const ADDRESSES: u32 = 5_000;

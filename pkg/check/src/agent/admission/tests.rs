@@ -37,6 +37,8 @@ fn a_source_over_its_share_loses_its_own_oldest_connections() {
     );
     assert!(connections.iter_mut().zip(closed).all(|((_, other), closed)| is_open(other) != closed));
     assert!(!first.is_closed() && is_open(&mut other));
+    assert!(!slots[0].promote_to_client() && slots[0].is_closed(), "it was closed during its handshake");
+    assert!(slots[MAX_UNAUTHENTICATED_PER_PREFIX].promote_to_client());
 }
 
 /// Opens an unauthenticated connection from each of these sources in turn. A thread drops the slots that were closed, as the

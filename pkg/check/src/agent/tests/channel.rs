@@ -100,7 +100,8 @@ fn a_relaying_host_is_refused_unless_the_agent_is_known_by_its_address() {
         assert!(Client::connect(&node, address, Some(&token())).is_ok());
     });
     assert!(log.contains("127.0.0.1: connection refused: the client connected to 127.0.0.2"), "{log}");
-    let known = AgentOptions { known_as: vec![between.into()], ..with_token() };
+    let known =
+        AgentOptions { known_as: vec![Ipv4Addr::new(192, 0, 2, 1).into(), between.into()], ..with_token() };
     serving_by(known, |address| {
         let node = node();
         let relayed = relay(between, address, |_, _, _| ());

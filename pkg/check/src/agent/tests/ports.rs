@@ -10,7 +10,8 @@ use crate::{
     test_result::TestResult,
 };
 
-/// Plays both ends. The server listens until its client has connected and `$0.hold` is gone; the client prints a report.
+/// Plays both ends. The server listens until its client has connected and `$0.hold` is gone; the client prints a report, without
+/// a result as often as `$0.zeros` says.
 const PLAYED: &str = r##"#!/usr/bin/perl
 use IO::Socket::INET;
 if ("@ARGV" =~ /--version/) { print "Version: 6.06\n"; exit }
@@ -20,26 +21,33 @@ my ($device) = "@ARGV" =~ /--ib-dev=(\S+)/;
 open(my $log, '>>', "$0.log"); syswrite $log, "@ARGV\n";
 if ($ARGV[-1] =~ /^-/) {
   my $s = IO::Socket::INET->new(LocalPort => $port, Listen => 5, ReuseAddr => 1) or die "listen: $!";
-  my $c = $s->accept; print $c "$device\n"; $c->getline; exit;
+  my $c = $s->accept; print $c "$device\n"; $c->getline; die "the server saw nothing" if -e "$0.fail"; exit;
 }
 my $s = IO::Socket::INET->new("$ARGV[-1]:$port") or die "connect: $!";
 my $peer = $s->getline; chomp $peer;
 select undef, undef, undef, 0.05 while -e "$0.hold";
 print $s "end\n";
+die "no message arrived" if -e "$0.fail";
 die "the server has $peer, and this end $device" if $peer ne $device;
 if ($0 =~ /_lat/) {
   if ("@ARGV" !~ /--iters/) {
     print " #bytes        #iterations       t_avg[usec]    tps average\n 8     1000     2.50     200000.00\n"; exit;
   }
+  print "#, usec\n1, 1.50\n2, 40000.00\n" if "@ARGV" =~ / -U /;
   print " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]\n";
   print " 8     1000          1.90         30.10        2.40           2.60       0.30           4.20           9.80\n"; exit;
 }
 print " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n";
+if (open(my $zeros, '<', "$0.zeros")) {
+  my $left = <$zeros>;
+  open(my $rest, '>', "$0.zeros"); print $rest $left - 1;
+  if ($left > 0) { print " 65536      1000             0.00               0.00              0.000000\n"; exit; }
+}
 print " 65536      1000             0.00               96.50              0.184059\n";
 "##;
 
 /// A node with this number of ports and a played perftest.
-fn simulated(ports: usize) -> SimulatedNode {
+pub(super) fn simulated(ports: usize) -> SimulatedNode {
     let node = SimulatedNode::new();
     for n in 0..ports {
         node.port(&format!("mlx5_{n}"), &format!("0000:{:02x}:00.0", 16 + n), "127.0.0.1");
@@ -53,7 +61,7 @@ fn port_selector(device: &str) -> PortSelector {
     PortSelector { device: Some(device.parse().unwrap()), ..PortSelector::default() }
 }
 
-fn bandwidth() -> crate::TestSpec {
+pub(super) fn bandwidth() -> crate::TestSpec {
     let AgentRequest::Test { test, .. } = serde_json::from_str(&test(|_| ())).unwrap() else { panic!() };
     test
 }
@@ -135,9 +143,9 @@ fn each_port_has_one_test_at_a_time_and_different_ports_are_tested_at_the_same_t
 fn all_rails_of_two_agents_are_tested_at_the_same_time() {
     let (one, two) = (simulated(4), simulated(4));
     let (first, second, controller) = (one.context(), two.context(), node());
-    let settings_of = |first_port| AgentOptions { first_port, ..settings() };
-    serving_on(&first, settings_of(28515), |from| {
-        serving_on(&second, settings_of(28615), |to| {
+    let settings = || AgentOptions { wanted: port_selector("mlx5_1"), ..settings() };
+    serving_on(&first, settings(), |from| {
+        serving_on(&second, settings(), |to| {
             let ends = |n: usize| RailEnds {
                 wanted: port_selector(&format!("mlx5_{n}")),
                 peer_wanted: port_selector(&format!("mlx5_{n}")),
@@ -159,20 +167,33 @@ fn all_rails_of_two_agents_are_tested_at_the_same_time() {
                     (&*device, &*device)
                 );
             }
+            // Without a device, each agent uses that of its own options.
+            let mut outcomes = vec![None];
+            client.run_between_agents(run(vec![RailEnds::default()]), &mut outcomes).unwrap();
+            let record = outcomes.remove(0).unwrap().unwrap();
+            assert_eq!((record.client.device.as_str(), record.server.device.as_str()), ("mlx5_1", "mlx5_1"));
             // A rail that does not exist fails alone.
             let mut outcomes: Vec<_> = (0..2).map(|_| None).collect();
             client.run_between_agents(run(vec![ends(0), ends(9)]), &mut outcomes).unwrap();
             assert!(outcomes[0].as_ref().unwrap().is_ok(), "{outcomes:?}");
             let missing = outcomes[1].as_ref().unwrap().as_ref().unwrap_err().to_string();
             assert!(missing.contains("no RDMA device mlx5_9"), "{missing}");
-            let many = client.run_between_agents(run((0..=MAX_RAILS).map(ends).collect()), &mut []);
-            assert!(many.unwrap_err().to_string().contains("expected 1 to 16 rails"));
+            for rails in [0, MAX_RAILS + 1] {
+                let mut client = Client::connect(&controller, from, None).unwrap();
+                let error =
+                    client.run_between_agents(run((0..rails).map(ends).collect()), &mut []).unwrap_err();
+                assert!(error.to_string().contains("expected 1 to 16 rails"), "{error}");
+            }
+            let ipv6 = RemoteTest { against: "[::1]:18514".parse().unwrap(), ..run(vec![ends(0)]) };
+            let mut client = Client::connect(&controller, from, None).unwrap();
+            let error = client.run_between_agents(ipv6, &mut [None]).unwrap_err().to_string();
+            assert!(error.contains("expected the IPv4 address of an agent"), "{error}");
         });
     });
 }
 
 /// Returns the command lines with which a program was started at both ends.
-fn command_lines(simulated: &SimulatedNode, program: &str) -> Vec<String> {
+pub(super) fn command_lines(simulated: &SimulatedNode, program: &str) -> Vec<String> {
     let log = std::fs::read_to_string(simulated.path(&format!("bin/{program}.log"))).unwrap_or_default();
     log.lines().map(str::to_owned).collect()
 }
@@ -197,6 +218,66 @@ fn the_percentiles_of_the_latency_are_of_as_many_messages_as_fit_the_duration() 
     let lines = command_lines(&simulated, "ib_write_lat");
     let with = |word: &str| lines.iter().filter(|line| line.contains(word)).count();
     assert_eq!((with("--duration=1"), with("--iters=200000"), lines.len()), (2, 2, 4), "{lines:?}");
+}
+
+#[test]
+fn a_short_test_without_a_usable_result_is_repeated_twice() {
+    let simulated = simulated(1);
+    let (served, client) = (simulated.context(), simulated.context());
+    let wanted = port_selector("mlx5_0");
+    serving_on(&served, settings(), |address| {
+        let mut client = Client::connect(&client, address, None).unwrap();
+        let mut measure = |zeros: usize, seconds: u64| {
+            std::fs::write(simulated.path("bin/ib_write_bw.zeros"), zeros.to_string()).unwrap();
+            let before = command_lines(&simulated, "ib_write_bw").len();
+            let test = crate::TestSpec { duration: seconds.try_into().unwrap(), ..bandwidth() };
+            let (wanted, peer_wanted) = (wanted.clone(), wanted.clone());
+            let result =
+                client.measure(&TestRequest { test, wanted, peer_wanted, limit: Default::default() });
+            assert!(matches!(result, Ok(_) | Err(Error::Unusable { .. })), "{result:?}");
+            (result.is_ok(), (command_lines(&simulated, "ib_write_bw").len() - before) / 2)
+        };
+        assert_eq!([measure(2, 1), measure(3, 60)], [(true, 3), (false, 3)]);
+        assert_eq!(measure(1, 61), (false, 1), "a long one is not");
+    });
+}
+
+#[test]
+fn the_device_of_the_agents_options_is_used_unless_the_client_requests_one() {
+    let simulated = simulated(2);
+    let (served, client) = (simulated.context(), simulated.context());
+    let default = AgentOptions { wanted: port_selector("mlx5_1"), ..settings() };
+    serving_on(&served, default, |address| {
+        let server = |wanted: &str, peer_wanted: PortSelector| {
+            let (test, wanted) = (bandwidth(), port_selector(wanted));
+            let request = TestRequest { test, wanted, peer_wanted, limit: Default::default() };
+            let record = Client::connect(&client, address, None).unwrap().measure(&request).unwrap();
+            record.server.device.to_string()
+        };
+        assert_eq!(server("mlx5_1", PortSelector::default()), "mlx5_1");
+        assert_eq!(server("mlx5_0", port_selector("mlx5_0")), "mlx5_0");
+    });
+}
+
+#[test]
+fn the_ends_that_failed_are_named() {
+    let (first, second) = (simulated(1), simulated(1));
+    let (served, client) = (first.context(), second.context());
+    serving_on(&served, settings(), |address| {
+        let fail =
+            |simulated: &SimulatedNode| std::fs::write(simulated.path("bin/ib_write_bw.fail"), "").unwrap();
+        let error = || measure(&client, address, "mlx5_0").unwrap_err();
+        fail(&second);
+        assert!(matches!(error(), Error::Failed { output, .. } if output.contains("no message arrived")));
+        fail(&first);
+        let both = error();
+        assert!(matches!(both, Error::Refused { .. }), "{both:?}");
+        let both = both.to_string();
+        assert!(
+            both.contains("the server saw nothing") && both.contains("; the client: ib_write_bw failed"),
+            "{both}"
+        );
+    });
 }
 
 #[test]

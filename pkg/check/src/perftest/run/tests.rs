@@ -93,6 +93,26 @@ fn long_output_is_read_and_its_end_kept() {
 }
 
 #[test]
+fn a_failure_has_the_last_lines_of_the_complaints_or_else_of_the_output() {
+    let launcher = launcher("");
+    let output = |script: &str| {
+        let mut running = shell(&launcher, script);
+        while !running.has_ended().unwrap() {
+            thread::yield_now();
+        }
+        running.end().unwrap()
+    };
+    let many = output("echo printed; for i in 1 2 3 4 5 6 7; do echo $i; echo; echo ----; done >&2; exit 1");
+    assert_eq!(many.output(), "2; 3; 4; 5; 6; 7");
+    assert_eq!(output("echo printed; echo >&2; exit 1").output(), "printed");
+    // Only a program that failed may lack an option.
+    let unknown = "echo \"unrecognized option '--out_json'\" >&2; exit ";
+    let knows = |status| !output(&format!("{unknown}{status}")).does_not_know("out_json");
+    assert_eq!([knows(0), knows(1)], [true, false]);
+    assert!(!output(&format!("{unknown}1")).does_not_know("bind_source_ip"));
+}
+
+#[test]
 fn unacknowledged_packets_are_explained() {
     let launcher = launcher("");
     let mut running = shell(&launcher, "echo 'Failed status 12: wr_id 0 syndrom 0x81' >&2; exit 1");

@@ -69,6 +69,114 @@ fn the_network_of_a_pod_has_a_device_that_was_allocated_to_it() {
     assert_eq!(check(&own_only, of_former_sandbox), None, "its DEL failed");
 }
 
+/// A pod without a network for the device would start without it.
+#[test]
+fn a_container_does_not_start_while_another_pod_has_its_device() {
+    let card = Card::new(1);
+    let (node, pool) = (card.reader(), card.pool(EXCLUSIVE));
+    let id = vf("p0", 0).id;
+    allocate_to_pod(&node, &[("a.io/vf", &id)]);
+    let entry = |sandbox: &str, uid: &str, created_at: &str| {
+        let mut entry = network(&id);
+        entry.created_at = created_at.into();
+        entry.container.sandbox_id = sandbox.into();
+        entry.pod.as_mut().unwrap().uid = Some(uid.into());
+        let attachment =
+            Attachment { container_id: sandbox.parse().unwrap(), ifname: "net1".parse().unwrap() };
+        node.pod_map.write(&attachment, &entry).unwrap();
+        pool.check(&texts(&[&id])).err().map(|error| error.to_string())
+    };
+    assert_eq!(
+        entry("z", "former", "2026-01-01T00:00:00Z"),
+        None,
+        "it has returned, and its DEL is not done"
+    );
+    card.give_away(0);
+    let error = entry("z", "former", "2026-01-01T00:00:00Z").unwrap();
+    assert_eq!(error, "a.io/vf: pod default/train still has 0000:af:00.2");
+    assert_eq!(entry("a", "uid", "2026-01-02T00:00:00Z"), None, "the DEL of the former pod failed");
+}
+
+#[test]
+fn every_network_of_a_pod_is_checked() {
+    let card = Card::new(2);
+    let (node, pool) = (card.reader(), card.pool(EXCLUSIVE));
+    let [own, other] = [0, 1].map(|index| vf("p0", index).id);
+    let exclusive_devices = [own.clone(), other.clone()].into();
+    pool.update(Instant::now(), &[vf("p0", 0)], &NodeState { exclusive_devices, ..NodeState::default() });
+    allocate_to_pod(&node, &[("a.io/vf", &own)]);
+    for (ifname, device) in [("net1", &own), ("net2", &other)] {
+        let mut entry = network(device);
+        entry.network.ifname = ifname.into();
+        let attachment =
+            Attachment { container_id: "sandbox".parse().unwrap(), ifname: ifname.parse().unwrap() };
+        node.pod_map.write(&attachment, &entry).unwrap();
+    }
+    let wrong = pool.check(&texts(&[&own])).unwrap_err().to_string();
+    assert!(wrong.contains("its interface net2 (network rail0) has 0000:af:00.3"), "{wrong}");
+}
+
+/// As after resources were renamed, or a device was moved to another one. Its RDMA device is shared, or its pod has no network
+/// yet, so that it is in the node's namespace.
+#[test]
+fn a_device_that_the_kubelet_has_allocated_as_another_resource_is_in_use_until_its_pod_has_ended() {
+    let card = Card::new(1);
+    let (node, pool) = (card.reader(), card.pool(EXCLUSIVE));
+    let id = vf("p0", 0).id;
+    let pods = card.root.path().join("var/log/pods");
+    let uid = "0c9a5e3c-7b1f-4f0e-9d75-1f4f2bb1a2c3";
+    let log = pods.join(format!("default_train_{uid}"));
+    fs::create_dir_all(&log).unwrap();
+    fs::write(card.function(0).join("class"), "0x020000\n").unwrap();
+    let reason = |resource: &str| {
+        let entry = json!({"PodUID": uid, "ResourceName": resource, "DeviceIDs": {"0": [id]}});
+        let checkpoint = json!({"Data": {"PodDeviceEntries": [entry]}}).to_string();
+        fs::create_dir_all(&node.kubelet.0).unwrap();
+        fs::write(node.kubelet.checkpoint(), checkpoint).unwrap();
+        pool.update(Instant::now(), &[vf("p0", 0)], &node.read().unwrap().state);
+        (pool.unhealthy(), pool.allocate(&texts(&[&id])).err().map(|error| error.to_string()))
+    };
+    assert_eq!(reason("a.io/vf"), (vec![], None));
+    let (unhealthy, refused) = reason("b.io/former");
+    assert_eq!(unhealthy, [(id.clone(), "in_use")]);
+    let text = format!("the kubelet has allocated it to UID {uid} as b.io/former");
+    assert!(refused.unwrap().contains(&text));
+    let cgroup = card.root.path().join(format!("sys/fs/cgroup/kubepods/burstable/pod{uid}"));
+    fs::create_dir_all(&cgroup).unwrap();
+    fs::remove_dir(&log).unwrap();
+    assert_eq!(reason("b.io/former").0.len(), 1, "its processes may still run");
+    fs::remove_dir(&cgroup).unwrap();
+    assert_eq!(reason("b.io/former"), (vec![], None), "the checkpoint has it until the next allocation");
+    fs::remove_dir(&pods).unwrap();
+    assert_eq!(reason("b.io/former").0.len(), 1, "nobody can tell whether it has ended");
+}
+
+/// Until the kubelet notices that a former pod has ended, its checkpoint has both.
+#[test]
+fn of_two_pods_with_a_device_one_has_its_present_nodes() {
+    let card = Card::new(1);
+    let id = texts(&[&vf("p0", 0).id]);
+    let answer = card.pool(EXCLUSIVE).allocate(&id).unwrap();
+    let given = |node: &str| {
+        let devices = vec![DeviceSpec { host_path: node.into(), ..DeviceSpec::default() }];
+        BASE64_STANDARD.encode(ContainerAllocateResponse { devices, ..answer.clone() }.encode_to_vec())
+    };
+    for (nodes, is_right) in
+        [(["uverbs9", "uverbs2"], true), (["uverbs2", "uverbs9"], true), (["uverbs8", "uverbs9"], false)]
+    {
+        let entry = |(pod, node): (&str, &str)| json!({"PodUID": pod, "ResourceName": "a.io/vf", "DeviceIDs": id, "AllocResp": given(&format!("/dev/infiniband/{node}"))});
+        let entries: Vec<_> = ["former", "present"].into_iter().zip(nodes).map(entry).collect();
+        let kubelet = card.reader().kubelet;
+        fs::create_dir_all(&kubelet.0).unwrap();
+        let file = json!({"Data": {"PodDeviceEntries": entries}}).to_string();
+        fs::write(kubelet.checkpoint(), file).unwrap();
+        let device_use = DeviceUse::new(&[], "boot", KubeletCheckpoint::read(&kubelet).ok());
+        let pool = card.pool(EXCLUSIVE);
+        pool.update(Instant::now(), &[vf("p0", 0)], &NodeState { device_use, ..NodeState::default() });
+        assert_eq!(pool.check(&id).is_ok(), is_right, "{nodes:?}");
+    }
+}
+
 #[test]
 fn multus_finds_the_facts_of_a_device_that_a_pod_has() {
     let card = Card::new(2);

@@ -4,10 +4,10 @@ use dcb::{DcbSettings, Pfc};
 use link_settings::LinkSettings;
 use site::SiteFile;
 
-use super::super::testing::{findings, healthy, with};
+use super::super::testing::{healthy, with};
 use super::*;
 use crate::{
-    Known, Severity,
+    Known,
     facts::{functions::Gpu, pci_express::PcieLink},
 };
 
@@ -46,10 +46,10 @@ fn a_port_without_a_cable_is_no_fault_if_it_is_expected_to_have_none() {
     assert!(found(spare, unplug).is_empty());
     assert_eq!(
         found("roles: [{name: spare, match: {link: eth9}, cabled: false}]", unplug),
-        ["link-no-carrier eth1"]
+        ["error link-no-carrier eth1"]
     );
     let other_node = "roles: [{name: spare, nodes: ['cpu-*'], match: {link: eth1}, cabled: false}]";
-    assert_eq!(found(other_node, unplug), ["link-no-carrier eth1"]);
+    assert_eq!(found(other_node, unplug), ["error link-no-carrier eth1"]);
     let down = |facts: &mut NodeFacts| {
         unplug(facts);
         (facts.links[1].up, facts.links[1].mtu) = (Known::Value(false), Known::Value(576));
@@ -60,36 +60,33 @@ fn a_port_without_a_cable_is_no_fault_if_it_is_expected_to_have_none() {
         facts.devices[1].ports[0].layer = Known::Value("InfiniBand".into());
     };
     assert!(found(spare, infiniband).is_empty());
-    assert_eq!(found(spare, |_| {}), ["site-port-cabled mlx5_1 port 1"]);
+    assert_eq!(found(spare, |_| {}), ["info site-port-cabled mlx5_1 port 1"]);
 }
 
 #[test]
 fn a_port_that_has_to_have_a_cable_is_an_error_without_one() {
-    let findings = findings(|facts| {
-        expect(facts, &rail("cabled: true"));
+    let found = found(&rail("cabled: true"), |facts| {
         facts.functions.retain(|function| function.address != "0000:b0:00.1");
         facts.functions[1].vfs.clear();
         facts.functions[1].num_vfs = Known::Value(0);
         unplug(facts);
         facts.links[1].up = Known::Value(false);
     });
-    let [finding] = &findings[..] else { panic!("{findings:?}") };
-    assert_eq!((finding.id, finding.severity), ("link-down", Severity::Error));
-    assert!(finding.evidence.contains(&"/site.yaml: role rail: cabled: true".to_owned()), "{finding:?}");
+    assert_eq!(found, ["error link-down eth1"]);
 }
 
 #[test]
 fn the_number_of_ports_is_compared() {
     assert!(found(&rail("ports: 2"), |_| {}).is_empty());
-    assert_eq!(found(&rail("ports: 3"), |_| {}), ["site-ports-missing role rail"]);
-    assert_eq!(found(&rail("ports: 1"), |_| {}), ["site-ports-more role rail"]);
+    assert_eq!(found(&rail("ports: 3"), |_| {}), ["error site-ports-missing role rail"]);
+    assert_eq!(found(&rail("ports: 1"), |_| {}), ["warning site-ports-more role rail"]);
     // The second device is in the namespace of a pod.
     let of_vendor = "roles: [{name: rail, match: {vendor: 15b3, driver: 'mlx5*'}, ports: 2}]";
     let moved = found(of_vendor, |facts| {
         facts.devices.remove(1);
         facts.functions[1].rdma.clear();
     });
-    assert!(!moved.contains(&"site-ports-missing role rail".to_owned()), "{moved:?}");
+    assert!(!moved.contains(&"error site-ports-missing role rail".to_owned()), "{moved:?}");
     // The device is shared, and its link is in the namespace of a pod.
     let by_link = "roles: [{name: rail, match: {vendor: 15b3, link: 'eth*'}, ports: 2}]";
     assert!(found(by_link, |_| {}).is_empty());
@@ -97,41 +94,46 @@ fn the_number_of_ports_is_compared() {
         facts.devices[1].ports[0].link = None;
         facts.functions[1].links.clear();
     });
-    assert!(!shared.contains(&"site-ports-missing role rail".to_owned()), "{shared:?}");
+    assert!(!shared.contains(&"error site-ports-missing role rail".to_owned()), "{shared:?}");
     let gone = found(of_vendor, |facts| {
         facts.devices.remove(1);
         facts.functions.retain(|function| !function.address.starts_with("0000:b0"));
     });
-    assert!(gone.contains(&"site-ports-missing role rail".to_owned()), "{gone:?}");
+    assert!(gone.contains(&"error site-ports-missing role rail".to_owned()), "{gone:?}");
 }
 
 #[test]
 fn what_a_port_has_is_compared_with_its_role() {
     for (expectation, finding) in [
         ("rate: 100", None),
-        ("rate: 200", Some("site-rate-lower mlx5_0 port 1")),
+        ("rate: 200", Some("error site-rate-lower mlx5_0 port 1")),
         ("mtu: 4200", None),
-        ("mtu: 9000", Some("site-mtu-differs eth0")),
+        ("mtu: 9000", Some("error site-mtu-differs eth0")),
         ("linkLayer: Ethernet", None),
-        ("linkLayer: InfiniBand", Some("site-link-layer-differs mlx5_0 port 1")),
+        ("linkLayer: InfiniBand", Some("error site-link-layer-differs mlx5_0 port 1")),
         ("firmware: ['16.35.*']", None),
-        ("firmware: ['28.*', '16.36.*']", Some("site-firmware-differs mlx5_0")),
+        ("firmware: ['28.*', '16.36.*']", Some("warning site-firmware-differs mlx5_0")),
         ("pcie: {width: 16, speed: 16}", None),
-        ("pcie: {speed: 32}", Some("site-pcie-lower 0000:af:00.0")),
+        ("pcie: {speed: 32}", Some("warning site-pcie-lower 0000:af:00.0")),
+        ("pcie: {width: 32}", Some("warning site-pcie-lower 0000:af:00.0")),
     ] {
         let text = rail(expectation);
         let all = found(&text, |_| {});
         assert_eq!(all.first().map(String::as_str), finding, "{expectation}: {all:?}");
         assert_eq!(all.len(), if finding.is_some() { 2 } else { 0 }, "both rails: {all:?}");
     }
-}
-
-#[test]
-fn texts_name_key_value_and_remedy() {
-    let findings = findings(|facts| expect(facts, &rail("rate: 200")));
-    assert_eq!(findings[0].summary, "the port runs at 100 Gb/s; expected 200 Gb/s");
-    assert_eq!(findings[0].evidence, ["/site.yaml: role rail: rate: 200"]);
-    assert!(findings[0].fix.contains("cable"), "{}", findings[0].fix);
+    // The rate of a port that is down is that of no cable, and both ports of a card have its firmware.
+    let down = found(&rail("rate: 200"), unplug);
+    assert_eq!(down, ["error link-no-carrier eth1", "error site-rate-lower mlx5_0 port 1"]);
+    let two_ports = found(&rail("firmware: ['28.*']"), |facts| {
+        let second = PortFacts { number: 2, ..facts.devices[0].ports[0].clone() };
+        facts.devices[0].ports.push(second);
+    });
+    assert_eq!(
+        two_ports.iter().filter(|finding| finding.contains("site-firmware")).count(),
+        2,
+        "{two_ports:?}"
+    );
 }
 
 #[test]
@@ -143,23 +145,23 @@ fn an_expectation_takes_the_place_of_a_guess() {
     assert_eq!(
         found("roles: []", slow),
         [
-            "pcie-speed-reduced 0000:af:00.0",
-            "pcie-width-reduced 0000:af:00.0",
-            "pcie-below-port 0000:af:00.0"
+            "warning pcie-speed-reduced 0000:af:00.0",
+            "warning pcie-width-reduced 0000:af:00.0",
+            "warning pcie-below-port 0000:af:00.0"
         ]
     );
     assert!(found(&rail("pcie: {width: 8, speed: 8}"), slow).is_empty());
     let mixed = |facts: &mut NodeFacts| facts.devices[1].firmware = Known::Value("16.35.9999".into());
-    assert_eq!(found("roles: []", mixed), ["firmware-mixed mlx5_0, mlx5_1"]);
+    assert_eq!(found("roles: []", mixed), ["warning firmware-mixed mlx5_0, mlx5_1"]);
     assert!(found(&rail("firmware: ['16.35.*']"), mixed).is_empty());
     let mtu = |facts: &mut NodeFacts| facts.links.iter_mut().for_each(|link| link.mtu = Known::Value(1500));
-    assert_eq!(found("roles: []", mtu), ["mtu-below-4096 eth0", "mtu-below-4096 eth1"]);
+    assert_eq!(found("roles: []", mtu), ["info mtu-below-4096 eth0", "info mtu-below-4096 eth1"]);
     assert!(found(&rail("mtu: 1500"), mtu).is_empty());
     let classes = |facts: &mut NodeFacts| facts.devices[1].ports[0].traffic_class = Some(0);
-    assert_eq!(found("roles: []", classes), ["lossless-differs eth0, eth1"]);
+    assert_eq!(found("roles: []", classes), ["warning lossless-differs eth0, eth1"]);
     let storage = "roles: [{name: rail, match: {link: eth0}}, {name: storage, match: {link: eth1}}]";
     assert!(found(storage, classes).is_empty());
-    assert_eq!(found(&rail("cabled: true"), classes), ["lossless-differs eth0, eth1"]);
+    assert_eq!(found(&rail("cabled: true"), classes), ["warning lossless-differs eth0, eth1"]);
 }
 
 #[test]
@@ -173,7 +175,7 @@ fn the_speed_of_link_modes_is_no_finding_at_the_expected_rate() {
         facts.link_settings =
             vec![LinkSettings { link: "eth0".into(), modes: Some(modes), ..LinkSettings::default() }];
     };
-    assert_eq!(found("roles: []", modes), ["port-below-speed eth0"]);
+    assert_eq!(found("roles: []", modes), ["info port-below-speed eth0"]);
     assert!(found(&rail("rate: 100"), modes).is_empty());
 }
 
@@ -194,8 +196,8 @@ fn dcb_settings_are_compared() {
     };
     assert!(found(&rail("dcb: {pfc: [0]}"), dcb(vec![0])).is_empty());
     let other = found(&rail("dcb: {pfc: [0, 4]}"), dcb(vec![0]));
-    assert_eq!(other, ["site-dcb-differs eth0", "site-dcb-differs eth1"]);
-    assert_eq!(found("roles: []", dcb(Vec::new())), ["pfc-off eth0", "pfc-off eth1"]);
+    assert_eq!(other, ["error site-dcb-differs eth0", "error site-dcb-differs eth1"]);
+    assert_eq!(found("roles: []", dcb(Vec::new())), ["info pfc-off eth0", "info pfc-off eth1"]);
     assert!(found(&rail("dcb: {pfc: []}"), dcb(Vec::new())).is_empty(), "a fabric that is meant to be lossy");
 }
 
@@ -220,9 +222,9 @@ fn gpus_are_counted_and_their_lanes_compared() {
     };
     let text = "gpus: [{match: {vendor: 10de, device: '2330'}, number: 2, pcieWidth: 16}]";
     assert!(only(text, &[16, 16]).is_empty());
-    assert_eq!(only(text, &[16]), ["site-gpus-missing GPUs"]);
-    assert_eq!(only(text, &[16, 8]), ["site-pcie-lower 0000:01:00.0"]);
-    assert_eq!(only("roles: []", &[16, 8]), ["pcie-width-reduced 0000:01:00.0"]);
+    assert_eq!(only(text, &[16]), ["error site-gpus-missing GPUs"]);
+    assert_eq!(only(text, &[16, 8]), ["warning site-pcie-lower 0000:01:00.0"]);
+    assert_eq!(only("roles: []", &[16, 8]), ["warning pcie-width-reduced 0000:01:00.0"]);
     assert!(only("gpus: [{pcieWidth: 8}]", &[16, 8]).is_empty());
 }
 
@@ -240,9 +242,10 @@ fn an_accepted_finding_is_listed_and_not_counted() {
     let [ignored] = &accepted.ignored[..] else { panic!("{accepted:?}") };
     assert_eq!((ignored.id, &*ignored.object, &*ignored.reason), ("link-no-carrier", "eth1", "spare"));
     assert_eq!(ignored.until.as_deref(), Some("2026-12-31"));
-    let over = report("ignore: [{finding: link-no-carrier, reason: spare, until: 2026-11-19}]");
-    let ids: Vec<_> = over.findings.iter().map(|finding| finding.id).collect();
-    assert_eq!(ids, ["link-no-carrier", "site-ignore-over"]);
+    let over = found("ignore: [{finding: link-no-carrier, reason: spare, until: 2026-11-19}]", unplug);
+    assert_eq!(over, ["error link-no-carrier eth1", "info site-ignore-over /site.yaml"]);
+    let elsewhere = "ignore: [{finding: link-down, nodes: [cpu-1], reason: spare, until: 2026-11-19}]";
+    assert!(found(elsewhere, |_| {}).is_empty());
 }
 
 #[test]
@@ -250,9 +253,9 @@ fn the_file_is_valid() {
     let broken = with(|facts| {
         (facts.site.file, facts.site.problem) = ("/site.yaml".into(), Some("roles[0]".into()));
     });
-    assert_eq!(broken, ["site-file-broken /site.yaml"]);
+    assert_eq!(broken, ["error site-file-broken /site.yaml"]);
     let unknown = found("ignore: [{finding: link-dwon, reason: spare}]", |_| {});
-    assert_eq!(unknown, ["site-ignore-unknown /site.yaml"]);
+    assert_eq!(unknown, ["warning site-ignore-unknown /site.yaml"]);
 }
 
 #[test]

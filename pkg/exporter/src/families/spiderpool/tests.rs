@@ -147,7 +147,7 @@ fn is_of(labels: &BTreeMap<String, String>, of: &str) -> bool {
     let has_pod = labels.contains_key("pod_name");
     match of {
         "port" => !has_pod && labels.get("is_root").is_some_and(|root| root == "true"),
-        "pod" => has_pod,
+        "pod" => has_pod && labels.get("is_root").is_some_and(|root| root == "false"),
         other => panic!("series of {other}"),
     }
 }

@@ -49,8 +49,12 @@ fn a_withdrawn_block_gives_no_address_to_a_process_that_read_it_earlier() {
     assert_eq!(store.claimed_in(first).unwrap(), Vec::<IpAddr>::new());
     assert_eq!(store.withdraw(second).unwrap(), [address("10.0.0.4"), address("10.0.0.5")]);
     assert_eq!(store.withdraw(second).unwrap().len(), 2, "it can be withdrawn again");
+    assert_eq!((store.blocks().unwrap(), store.withdrawn().unwrap()), (vec![], vec![first, second]));
     assert!(matches!(node.claim(&leased, "c@net1"), Err(StoreError::Exhausted { .. })));
     store.offer(first).unwrap();
+    assert_eq!((store.blocks().unwrap(), store.withdrawn().unwrap()), (vec![first], vec![second]));
+    store.forget(second).unwrap();
+    assert_eq!(store.withdrawn().unwrap(), []);
     assert_eq!(node.claim(&leased, "c@net1").unwrap(), address("10.0.0.0"));
 }
 
@@ -98,8 +102,7 @@ fn no_address_of_a_block_is_used_after_its_withdrawal() {
             });
         }
         let store = &node.store;
-        let deadline = Instant::now() + Duration::from_secs(1);
-        while wrong.is_none() && Instant::now() < deadline {
+        while wrong.is_none() && withdrawn < 50 {
             for block in blocks {
                 store.offer(block).unwrap();
                 thread::yield_now();
@@ -118,5 +121,4 @@ fn no_address_of_a_block_is_used_after_its_withdrawal() {
         over.store(true, Ordering::Relaxed);
     });
     assert_eq!(wrong, None, "used after the withdrawal of its block");
-    assert!(withdrawn > 10, "{withdrawn}");
 }

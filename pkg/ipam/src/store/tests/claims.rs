@@ -185,6 +185,9 @@ fn ipam_case_071_the_next_pool_is_tried_if_one_is_full_but_not_if_it_is_busy() {
     let expected =
         "failed to allocate any IPv4 IP address to NIC net1 from IPPools [a b]: all IP addresses used out";
     assert!(error.starts_with(expected), "{error}");
+    let one =
+        node.store.claim_first(&[&first], &attachment("c2@net1"), soon(), |_, _| Ok::<_, StoreError>(()));
+    assert!(matches!(one, Err(StoreError::Exhausted { addresses: 1, .. })), "{one:?}");
     node.release(&second, address("10.0.0.2"), "c1@net1");
     let _held = node.store.maps.lock(&first.name, soon()).unwrap();
     let busy = claim("c2@net1", Instant::now() + Duration::from_millis(20));

@@ -133,6 +133,13 @@ fn other_files_with_the_name_of_an_address_are_left_unchanged() {
     let owner = node.store.owner(address("10.0.0.8")).unwrap();
     assert_eq!(owner, Some(ClaimOwner::Unknown("not an owner".to_owned())));
     assert_eq!(node.store.claims().unwrap().len(), 10);
+    assert_eq!(node.store.claims().unwrap()[9].address, address("10.0.0.10"), "they are sorted");
+    let release = |owner: &str| {
+        let owner = ClaimOwner::Unknown(owner.to_owned());
+        node.store.release_claim::<StoreError>(address("10.0.0.8"), &owner, || Ok(true)).unwrap()
+    };
+    assert!(matches!(release("another owner"), ReleaseOutcome::NotOurs(_)));
+    assert_eq!(release("not an owner"), ReleaseOutcome::Released);
 }
 
 #[test]

@@ -33,6 +33,19 @@ async fn a_source_at_its_limit_loses_its_own_connections() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_source_at_its_limit_loses_the_connection_that_has_not_been_used_for_the_longest_time() {
+    let table = Connections::with_limits(ConnectionLimits { all: 100, ..LIMITS });
+    let mut open = connect_all(&table, [source(2); 3].into_iter()).await;
+    // The oldest one has just got a response.
+    open[0].0.on_request();
+    drop(open[0].0.track_static(text(1)));
+    tokio::time::advance(Duration::from_millis(1)).await;
+    open.extend(connect_all(&table, [source(2)].into_iter()).await);
+    let ended: Vec<_> = open.iter_mut().map(|(_, end)| has_ended(end)).collect();
+    assert_eq!(ended, [false, true, false, false]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn at_the_limit_the_longest_idle_connection_of_the_largest_source_is_closed() {
     let table = Connections::with_limits(LIMITS);
     let (_only, mut only_end) = table.register(source(1));
@@ -134,7 +147,7 @@ async fn readers_of_the_oldest_snapshots_are_closed_above_the_limit() {
 
 #[tokio::test(start_paused = true)]
 async fn each_activity_has_its_timeout() {
-    let table = Connections::with_limits(LIMITS);
+    let table = Connections::with_limits(ConnectionLimits { all: 5, ..LIMITS });
     let (_silent, mut silent_end) = table.register(source(1));
     let (idle, mut idle_end) = table.register(source(2));
     drop(idle.track_static(text(1)));
@@ -142,13 +155,15 @@ async fn each_activity_has_its_timeout() {
     let _taken = reader.track_static(text(1));
     let (waiting, mut waiting_end) = table.register(source(4));
     waiting.on_request();
+    let (slow, mut slow_end) = table.register(source(5));
     tokio::time::advance(REQUEST_TIMEOUT - Duration::from_millis(1)).await;
     reader.on_sent();
+    slow.on_received(); // a byte of its first request
     table.end_overdue();
     assert!(![&mut silent_end, &mut idle_end, &mut reader_end, &mut waiting_end].into_iter().any(has_ended));
     tokio::time::advance(Duration::from_millis(2)).await;
     table.end_overdue();
-    assert!(has_ended(&mut silent_end));
+    assert!(has_ended(&mut silent_end) && has_ended(&mut slow_end));
     assert!(![&mut idle_end, &mut reader_end, &mut waiting_end].into_iter().any(has_ended));
     // Some bytes of a request: the rest must follow in time.
     idle.on_received();

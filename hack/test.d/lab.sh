@@ -1,0 +1,121 @@
+# Sourced by hack/test: tests in machines of the lab.
+# shellcheck shell=bash disable=SC2034,SC2154
+
+# Occasionally an emulated CPU stops taking interrupts, or the kernel loses a race that is its own (hack/lab/README.md, "Stalls");
+# the kernel reports it and stops the machine. Tests that had not finished then run in another machine, at most four more. A test
+# that causes this itself stops these as well.
+machines=5
+
+# is_stall STATUS FILE: whether a machine with this exit status and this output ended with a stall or that race. A test that failed
+# before is a failure.
+is_stall() {
+  [ "$1" = 125 ] && grep -qiE 'rcu.*stall|clock has stopped|remove_all_compat_devs' "$2" && ! grep -q '^test .* FAILED' "$2"
+}
+
+# What of the lab rotates, and the code that it tests: modules of the executable lab, and whole executables. A quarter of the tests of
+# each module runs, the next quarter with the next seed; all of them if that code changed, and those in a file that changed. The
+# long lists in the lab's tests have three shares, and the next four seeds take the next one: twelve seeds run every case of every test.
+rotating_modules='
+metrics              pkg/exporter pkg/pod-rdma pkg/workloads plugins/silkraild/src
+bootstrap            pkg/provision pkg/rdma-mode
+busy                 pkg/vf plugins/main/sriov
+char_device_numbers  pkg/exclusive-rdma plugins/meta/rdma
+containerd           pkg/plugin-runtime plugins/main/sriov plugins/meta/rdma
+device_plugin        pkg/device-plugin pkg/inventory
+doctor               pkg/doctor
+early_late           pkg/exclusive-rdma pkg/vf plugins/main/sriov plugins/meta/rdma
+fleet                pkg/exclusive-rdma pkg/vf plugins/main/sriov plugins/meta/rdma
+gc                   pkg/gc
+go_back              pkg/go-plugins
+go_infiniband        pkg/go-plugins plugins/main/ib-sriov plugins/main/ipoib
+go_migration         pkg/exclusive-rdma pkg/vf pkg/go-plugins plugins/main/sriov plugins/meta/rdma
+hostile              pkg/exclusive-rdma pkg/vf plugins/main/sriov plugins/meta/rdma
+ib_passthrough       plugins/main/ib-sriov
+ib_sriov             plugins/main/ib-sriov
+ifacer               plugins/meta/ifacer
+ifacer_bond          plugins/meta/ifacer
+ifacer_gc            plugins/meta/ifacer
+ipoib                plugins/main/ipoib
+isolation            plugins/main/sriov
+kernel_requests      pkg/rtnl pkg/rdma pkg/vf
+lossless             pkg/dcb pkg/provision pkg/link-settings
+names                pkg/vf plugins/main/sriov
+other_networks       conf plugins/main plugins/meta
+parity               plugins/main/ipvlan pkg/child-link pkg/plugin-runtime
+privileges           pkg/doctor plugins/silkrail/src
+recover              pkg/provision pkg/tune
+resources            pkg/rdma pkg/pod-rdma
+scalable_functions   pkg/vf pkg/inventory
+stale                pkg/exclusive-rdma pkg/vf pkg/journal pkg/state plugins/main/sriov plugins/meta/rdma
+kube                 pkg/device-plugin plugins/silkraild conf/pods conf/silkraild conf/silkraild-device-plugin tests/tests/kube
+pair                 pkg/check tests/tests/pair
+'
+
+# touched_rows: prints the names of those rows whose code changed.
+touched_rows() {
+  local name directories directory
+  while read -r name directories; do
+    for directory in $directories; do ! is_touched "$directory" || { echo "$name"; break; }; done
+  done <<<"$rotating_modules"
+}
+
+# tests_of_this_run EXECUTABLE: prints the names of those of its tests that this run takes.
+tests_of_this_run() {
+  local rotating=''
+  [ "$seed" = all ] ||
+    rotating=" $(awk 'NF { print $1 }' <<<"$rotating_modules" | grep -vxFf <(touched_rows) | tr '\n' ' ')"
+  "$(test_executable "$1")" --list --format=terse | sed -n 's/: test$//p' |
+    awk -F:: -v executable="$1" -v seed="$seed" -v turns="$turns" -v rotating="$rotating" -v touched="$SILKRAIL_TOUCHED" '
+    BEGIN {
+      n = split(touched, files, " ")
+      for (i = 1; i <= n; i++) if (sub(/^tests\/tests\/lab\//, "", files[i])) changed[files[i]]
+    }
+    {
+      rotates = index(rotating, " " (executable == "lab" ? $1 : executable) " ")
+      is_next = (number[$1]++ + seed) % turns == 0
+      file = $0; sub(/::[^:]*$/, "", file); gsub(/::/, "/", file)
+    }
+    !rotates || is_next || executable == "lab" && file in changed'
+}
+
+# lab_part PART PARTS: runs a part of the tests of the lab in a machine, one by one. After a stall, the interrupted test and the
+# remaining ones run in another machine.
+lab_part() {
+  local test said=$scratch/lab.$1.said machine status left passed
+  test=$(test_executable lab)
+  # Not a row of tests: slow ones are neighbours.
+  mapfile -t left < <(tests_of_this_run lab | awk -v n="$2" -v part="$1" 'NR % n == part % n')
+  [ ${#left[@]} -gt 0 ] || return 0
+  for ((machine = 1; ; machine++)); do
+    status=0
+    hack/lab/lab run --cpus 1 --timeout 3000 /usr/bin/env "${choice[@]}" SILKRAIL_SWEEP="$(share_of_a_turn)" RUSTC_BOOTSTRAP=1 \
+      "$test" "${libtest[@]}" --test-threads=1 --exact "${left[@]}" 2>&1 | tee "$said" || status=$?
+    if [ $machine -ge $machines ] || ! is_stall "$status" "$said"; then return "$status"; fi
+    mapfile -t passed < <(passed_tests <"$said")
+    # In the format of libtest.
+    echo "test result: ok. ${#passed[@]} passed; 0 failed; the kernel stalled; the remaining tests run in another machine"
+    mapfile -t left < <(printf '%s\n' "${left[@]}" | grep -vxFf <(printf '%s\n' "${passed[@]}"))
+  done
+}
+
+# share_of_a_turn: prints the share of the lists in those tests whose turn it is.
+share_of_a_turn() { if [ "$seed" = all ]; then echo all; else echo "$((seed / turns))/$((shares / turns))"; fi; }
+
+# passed_tests: prints the names of the tests that have passed, from libtest's output. The output of a test, which may be on
+# several lines, is between its name and `ok`.
+passed_tests() { awk '/^test [^ ]+ \.\.\. / { name = $2 } /(^| )ok( <[0-9.]+s>)?$/ && name { print name; name = "" }'; }
+
+# in_a_machine LAB_OPTIONS... PROGRAM [ARGS...]: runs a program in a machine, and again from the start after a stall.
+in_a_machine() { again_after_a_stall hack/lab/lab run "$@"; }
+
+# again_after_a_stall COMMAND...: runs a command that starts a machine, and again if that machine stalls.
+again_after_a_stall() {
+  local machine status said
+  said=$(mktemp -p "$scratch")
+  for ((machine = 1; ; machine++)); do
+    status=0
+    "$@" 2>&1 | tee "$said" || status=$?
+    if [ $machine -ge $machines ] || ! is_stall "$status" "$said"; then return "$status"; fi
+    echo "the kernel stalled; running again in another machine"
+  done
+}
