@@ -92,20 +92,22 @@ pub const ANY_LINK: &[HostileAction] = &[
         "a packet socket in promiscuous mode",
         // AF_PACKET, PACKET_ADD_MEMBERSHIP, PACKET_MR_PROMISC
         "perl -e 'socket(S, 17, 3, 0x300) or die; $i = `ip -o link show net1`; $i =~ s/:.*//s;
-             setsockopt(S, 263, 1, pack(q(iSSa8), $i, 1, 0, q())) or die $!; sleep 600' & sleep 0.5; hold",
+             setsockopt(S, 263, 1, pack(q(iSSa8), $i, 1, 0, q())) or die $!; sleep 600' &
+         until ip -d link show net1 | grep -q 'promiscuity 1'; do kill -0 $!; sleep 0.05; done; hold",
     ),
     action("a macvlan on it", "ip link add link net1 evil0 type macvlan mode bridge; ip link set evil0 up"),
     action(
         "a nested namespace that ends",
-        "unshare --net sh -c 'echo ready >/run/nested-$$; sleep 1' & sleep 0.3; ip link set net1 netns $! && wait",
+        "unshare --net sh -c 'until ip link show net1; do sleep 0.05; done' >/dev/null 2>&1 & nested
+         ip link set net1 netns $! && wait",
     ),
     action(
         "a nested namespace that stays",
-        "unshare --net sleep 600 & sleep 0.5; ip link set net1 netns $!; hold",
+        "unshare --net sleep 600 & nested; ip link set net1 netns $!; hold",
     ),
     action(
         "a nested namespace with other names",
-        "unshare --net sleep 600 & sleep 0.5; ip link set net1 netns $! name evil0
+        "unshare --net sleep 600 & nested; ip link set net1 netns $! name evil0
          nsenter --net=/proc/$!/ns/net ip link property add dev evil0 altname eth1; hold",
     ),
 ];
@@ -148,7 +150,7 @@ pub const FUNCTION: &[HostileAction] = &[
     action("a VLAN on it", "ip link add link net1 evil0 type vlan id 66; ip link set evil0 up"),
     action(
         "a VLAN on it, in a nested namespace",
-        "ip link add link net1 evil0 type vlan id 66; unshare --net sleep 600 & sleep 0.5; ip link set evil0 netns $!; hold",
+        "ip link add link net1 evil0 type vlan id 66; unshare --net sleep 600 & nested; ip link set evil0 netns $!; hold",
     ),
     action(
         "a bridge over it",
@@ -191,13 +193,14 @@ pub const RDMA_DEVICE: &[HostileAction] = &[
     action(
         "no moderation of completions, and return to the host by a namespace that ends",
         MODERATION!(
-            "unshare --net sleep 1 & sleep 0.3; ip netns attach nested $!; rdma dev set $RDMA netns nested; ip netns del nested; wait
+            "unshare --net sh -c 'until rdma dev show $RDMA; do sleep 0.05; done' >/dev/null 2>&1 & nested
+             ip netns attach nested $!; rdma dev set $RDMA netns nested; ip netns del nested; wait
              for n in $(seq 100); do nsenter --net=/proc/1/ns/net rdma dev show $RDMA >/dev/null 2>&1 && break; sleep 0.1; done"
         )
     ),
     action(
         "an RDMA device in a nested namespace that stays",
-        "unshare --net sleep 600 & sleep 0.5; ip netns attach nested $!; rdma dev set $RDMA netns nested; ip netns del nested; hold",
+        "unshare --net sleep 600 & nested; ip netns attach nested $!; rdma dev set $RDMA netns nested; ip netns del nested; hold",
     ),
 ];
 
@@ -209,6 +212,11 @@ pub enum NetnsOwner {
     /// A user namespace of the pod, in which it has every capability.
     Own,
 }
+
+/// The start of each script: it ends at the first error, and `nested` waits until the process that it started last is in a network
+/// namespace of its own.
+const START: &str = r#"set -e
+    nested() { until [ "$(readlink /proc/$!/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do sleep 0.05; done; }"#;
 
 /// How a pod ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -243,13 +251,14 @@ impl HostileAction {
         let done = pod.path().with_file_name("action-done");
         let _ = fs::remove_file(&done);
         let wait = if holds { "exec sleep 600" } else { "" };
-        let script = format!("set -e\n{script}\necho >{}\n{wait}", done.display());
+        let script = format!("{START}\n{script}\necho >{}\n{wait}", done.display());
         let mut shell = pod.command("sh");
         shell.args(["-c", &script]).env("RDMA", rdma).stdout(Stdio::null());
-        let mut shell = shell.process_group(0).spawn().unwrap();
+        // Also after an error or a panic, the processes that the script has started must not keep their namespaces.
+        let mut running = RunningAction { shell: shell.process_group(0).spawn().unwrap() };
         let mut ended = None;
         wait_until(self.name, || {
-            ended = shell.try_wait().unwrap();
+            ended = running.shell.try_wait().unwrap();
             done.exists() || ended.is_some()
         });
         if !done.exists() {
@@ -257,9 +266,9 @@ impl HostileAction {
         }
         fs::remove_file(done).unwrap();
         if !holds {
-            shell.wait().unwrap();
+            running.shell.wait().unwrap();
         }
-        Ok(RunningAction { shell })
+        Ok(running)
     }
 }
 
