@@ -13,7 +13,8 @@
 //!
 //! Run them with `hack/test`.
 //!
-//! This crate contains what several of them share: a node with one [`rail`], the lab's [`machine`] with its [`chain`], the
+//! This crate contains what several of them share: a node with one [`rail`], the lab's [`machine`] with its [`chain`]
+//! and the [`netns_holders`] that keep it in an RDMA mode, the
 //! command `silkrail` ([`cli`]), a simulated [`fabric`] and a pod's [`cluster`] network; [`reboot`] changes state to that of a former boot, [`trace`]
 //! records the requests to the kernel, and [`reference`](mod@reference) is the metrics reference as data.
 //!
@@ -59,6 +60,7 @@ pub mod kubernetes;
 pub mod machine;
 pub mod master_chain;
 pub mod multus;
+pub mod netns_holders;
 pub mod node_api;
 pub mod pair;
 pub mod parity;

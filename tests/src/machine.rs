@@ -11,7 +11,9 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use testkit::{Call, Observe, TestNode, wait_until};
+use testkit::{Call, Observe, TestNode};
+
+use crate::netns_holders::NetnsHolders;
 
 /// Serializes the tests of the machine, also without `--test-threads=1`.
 static ONE: Mutex<()> = Mutex::new(());
@@ -121,11 +123,7 @@ impl LabMachine {
             set_sysctl(&format!("net/ipv6/conf/{pf}/accept_dad"), "0");
             set_up(pf);
         }
-        // The kernel may still be deleting a namespace of an earlier test.
-        wait_until("the RDMA mode can be set", || {
-            is_in_mode(mode)
-                || Command::new("rdma").args(["system", "set", "netns", mode]).status().unwrap().success()
-        });
+        set_rdma_mode(mode);
         Self { node, _one: one }
     }
 
@@ -195,6 +193,23 @@ impl LabMachine {
         let before = fs::read_to_string(&path).unwrap().trim().to_owned();
         fs::write(&path, value).unwrap();
         SimulatedSetting { path, before }
+    }
+}
+
+/// How long the kernel may need to delete the namespaces of an earlier test.
+const RDMA_MODE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Sets the RDMA mode, which needs that no other network namespace exists.
+fn set_rdma_mode(mode: &str) {
+    let deadline = Instant::now() + RDMA_MODE_TIMEOUT;
+    while !is_in_mode(mode) {
+        let output = Command::new("rdma").args(["system", "set", "netns", mode]).output().unwrap();
+        if output.status.success() {
+            return;
+        }
+        let refusal = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(Instant::now() < deadline, "RDMA mode {mode}: {refusal}{}", NetnsHolders::find());
+        thread::sleep(Duration::from_millis(100));
     }
 }
 
