@@ -26,6 +26,17 @@ pub struct LabMachine {
     _one: MutexGuard<'static, ()>,
 }
 
+impl Drop for LabMachine {
+    fn drop(&mut self) {
+        // A failed test may leave its settings on VFs: the next one creates them again.
+        if thread::panicking() {
+            for pf in PFS {
+                let _ = fs::write(sriov_numvfs(pf), "0");
+            }
+        }
+    }
+}
+
 /// A VF on the host.
 #[derive(Debug, Clone)]
 pub struct LabVf {
@@ -224,7 +235,7 @@ const VFS_TIMEOUT: Duration = Duration::from_secs(60);
 pub fn set_vfs(count: usize, pfs: &[&'static str]) {
     for pf in pfs {
         set_up(pf);
-        let sriov = Path::new("/sys/class/net").join(pf).join("device/sriov_numvfs");
+        let sriov = sriov_numvfs(pf);
         if read(&sriov) == count.to_string() {
             continue;
         }
@@ -255,6 +266,11 @@ pub fn set_vfs(count: usize, pfs: &[&'static str]) {
         wait(&format!("{count} VFs of {pf} have their devices"), are_complete);
         wait(&format!("{pf} has a carrier"), || has_carrier(pf));
     }
+}
+
+/// The file with the number of VFs of a PF.
+fn sriov_numvfs(pf: &str) -> PathBuf {
+    Path::new("/sys/class/net").join(pf).join("device/sriov_numvfs")
 }
 
 /// Returns the VFs of a PF that could not communicate with it: it has no MAC address of them.
