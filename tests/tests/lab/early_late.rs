@@ -8,6 +8,7 @@ use testkit::{Observe, TestPod, wait_until};
 use silkrail_tests::{
     chain::Chain,
     machine::{LabMachine, LabVf, pool, rdma_devices, set_vfs},
+    rxe::RxeProgram,
 };
 
 use crate::unbound_vf::UnboundVf;
@@ -27,15 +28,15 @@ fn one_address() -> Value {
     pool
 }
 
-/// Starts a process that keeps a pod's namespace alive until it is killed, at most a minute if a test fails.
-fn hold(machine: &LabMachine, pod: &TestPod) -> std::process::Child {
-    let child = pod.command("sleep").arg("60").spawn().unwrap();
+/// Starts a process that keeps a pod's namespace alive for as long as the result lives.
+fn hold(machine: &LabMachine, pod: &TestPod) -> RxeProgram {
+    let program = RxeProgram::spawn(pod.command("sleep").arg("600"));
     let inode = |path: String| machine.node.run("stat", &["-Lc", "%i", &path]);
     let namespace = inode(pod.path().display().to_string());
     wait_until("the process is in the namespace", || {
-        inode(format!("/proc/{}/ns/net", child.id())) == namespace
+        inode(format!("/proc/{}/ns/net", program.pid())) == namespace
     });
-    child
+    program
 }
 
 fn vlan(machine: &LabMachine, vf: &LabVf) -> Value {
@@ -49,7 +50,7 @@ fn invariant_2_del_returns_the_devices_from_a_namespace_whose_path_is_gone_while
     let (vf, pod) = (machine.vf("eth0", 0), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 5}));
     chain.add();
-    let mut running = hold(&machine, &pod);
+    let running = hold(&machine, &pod);
     pod.end();
     // Until then, no other pod can have them.
     let next = machine.node.pod("next");
@@ -60,7 +61,7 @@ fn invariant_2_del_returns_the_devices_from_a_namespace_whose_path_is_gone_while
     drop(next);
     chain.del();
     machine.node.snapshot().assert_is(&before);
-    running.kill().and_then(|()| running.wait()).unwrap();
+    drop(running);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `silkrail gc` and the plugins' GC: VFs and RDMA devices of attachments without a DEL.
 
-use std::{fs, process::Stdio};
+use std::fs;
 
 use serde_json::{Value, json};
 use testkit::{Observe, wait_until};
@@ -9,6 +9,7 @@ use silkrail_tests::{
     chain::Chain,
     cli::{CommandOutput, silkrail},
     machine::{LabMachine, rdma_devices},
+    rxe::RxeProgram,
 };
 
 fn gc(machine: &LabMachine, args: &str) -> CommandOutput {
@@ -69,8 +70,7 @@ fn a_pod_under_load_keeps_its_devices_whatever_a_runtime_lists() {
     let (vf, pod) = (machine.vf("eth0", 3), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({"vlan": 321}));
     let result = chain.add();
-    let mut load = pod.command("busybox");
-    let mut load = load.args(["ping", "-q", "172.81.0.250"]).stdout(Stdio::null()).spawn().unwrap();
+    let load = RxeProgram::spawn(pod.command("busybox").args(["ping", "-q", "172.81.0.250"]));
     let of = |id: &str, ifname: &str| json!([{"containerID": id, "ifname": ifname}]);
     let own = format!("pod-{}-{}", vf.pf, vf.index);
     let lists = [json!([]), of("another", "net1"), of(&own, "eth0"), of("another", "eth0"), of(&own, "net1")];
@@ -86,8 +86,7 @@ fn a_pod_under_load_keeps_its_devices_whatever_a_runtime_lists() {
         assert_eq!(rdma_devices(&pod), std::slice::from_ref(&vf.rdma), "{list}");
         chain.check(&result);
     }
-    assert!(load.try_wait().unwrap().is_none());
-    load.kill().and_then(|()| load.wait()).unwrap();
+    drop(load);
     chain.del();
 }
 
