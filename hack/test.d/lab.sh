@@ -1,17 +1,6 @@
 # Sourced by hack/test: tests in machines of the lab.
 # shellcheck shell=bash disable=SC2034,SC2154
 
-# Occasionally an emulated CPU stops taking interrupts, or the kernel loses a race that is its own (hack/lab/README.md, "Stalls");
-# the kernel reports it and stops the machine. Tests that had not finished then run in another machine, at most four more. A test
-# that causes this itself stops these as well.
-machines=5
-
-# is_stall STATUS FILE: whether a machine with this exit status and this output ended with a stall or that race. A test that failed
-# before is a failure.
-is_stall() {
-  [ "$1" = 125 ] && grep -qiE 'rcu.*stall|clock has stopped|remove_all_compat_devs' "$2" && ! grep -q '^test .* FAILED' "$2"
-}
-
 # What of the lab rotates, and the code that it tests: modules of the executable lab, and whole executables. A quarter of the tests of
 # each module runs, the next quarter with the next seed; all of them if that code changed, and those in a file that changed. The
 # long lists in the lab's tests have three shares, and the next four seeds take the next one: twelve seeds run every case of every test.
@@ -62,9 +51,10 @@ touched_rows() {
 # tests_of_this_run EXECUTABLE: prints the names of those of its tests that this run takes.
 tests_of_this_run() {
   local rotating=''
+  [ -z "$only" ] || { all_tests_of "$1"; return; }
   [ "$seed" = all ] ||
     rotating=" $(awk 'NF { print $1 }' <<<"$rotating_modules" | grep -vxFf <(touched_rows) | tr '\n' ' ')"
-  "$(test_executable "$1")" --list --format=terse | sed -n 's/: test$//p' |
+  all_tests_of "$1" |
     awk -F:: -v executable="$1" -v seed="$seed" -v turns="$turns" -v rotating="$rotating" -v touched="$SILKRAIL_TOUCHED" '
     BEGIN {
       n = split(touched, files, " ")
@@ -78,43 +68,30 @@ tests_of_this_run() {
     !rotates || is_next || executable == "lab" && file in changed'
 }
 
-# lab_part PART PARTS: runs a part of the tests of the lab in a machine, one by one. After a stall, the interrupted test and the
-# remaining ones run in another machine.
+# lab_part PART PARTS: runs a part of the tests of the lab in a machine, one by one.
 lab_part() {
-  local test said=$scratch/lab.$1.said machine status left passed
-  test=$(test_executable lab)
+  local tests
   # Not a row of tests: slow ones are neighbours.
-  mapfile -t left < <(tests_of_this_run lab | awk -v n="$2" -v part="$1" 'NR % n == part % n')
-  [ ${#left[@]} -gt 0 ] || return 0
-  for ((machine = 1; ; machine++)); do
-    status=0
-    hack/lab/lab run --cpus 1 --timeout 3000 /usr/bin/env "${choice[@]}" SILKRAIL_SWEEP="$(share_of_a_turn)" RUSTC_BOOTSTRAP=1 \
-      "$test" "${libtest[@]}" --test-threads=1 --exact "${left[@]}" 2>&1 | tee "$said" || status=$?
-    if [ $machine -ge $machines ] || ! is_stall "$status" "$said"; then return "$status"; fi
-    mapfile -t passed < <(passed_tests <"$said")
-    # In the format of libtest.
-    echo "test result: ok. ${#passed[@]} passed; 0 failed; the kernel stalled; the remaining tests run in another machine"
-    mapfile -t left < <(printf '%s\n' "${left[@]}" | grep -vxFf <(printf '%s\n' "${passed[@]}"))
-  done
+  mapfile -t tests < <(tests_of_this_run lab | awk -v n="$2" -v part="$1" 'NR % n == part % n')
+  run_list in_lab "${tests[@]}"
+}
+
+# in_lab LIBTEST_ARGUMENTS...: runs tests of the lab in a machine.
+in_lab() {
+  hack/lab/lab run --cpus 1 --timeout 3000 /usr/bin/env "${choice[@]}" SILKRAIL_SWEEP="$(share_of_a_turn)" RUSTC_BOOTSTRAP=1 \
+    "$(test_executable lab)" "${libtest[@]}" --test-threads=1 --exact "$@"
 }
 
 # share_of_a_turn: prints the share of the lists in those tests whose turn it is.
 share_of_a_turn() { if [ "$seed" = all ]; then echo all; else echo "$((seed / turns))/$((shares / turns))"; fi; }
 
-# passed_tests: prints the names of the tests that have passed, from libtest's output. The output of a test, which may be on
-# several lines, is between its name and `ok`.
-passed_tests() { awk '/^test [^ ]+ \.\.\. / { name = $2 } /(^| )ok( <[0-9.]+s>)?$/ && name { print name; name = "" }'; }
-
 # in_a_machine LAB_OPTIONS... PROGRAM [ARGS...]: runs a program in a machine, and again from the start after a stall.
-in_a_machine() { again_after_a_stall hack/lab/lab run "$@"; }
-
-# again_after_a_stall COMMAND...: runs a command that starts a machine, and again if that machine stalls.
-again_after_a_stall() {
+in_a_machine() {
   local machine status said
   said=$(mktemp -p "$scratch")
   for ((machine = 1; ; machine++)); do
     status=0
-    "$@" 2>&1 | tee "$said" || status=$?
+    hack/lab/lab run "$@" 2>&1 | tee "$said" || status=$?
     if [ $machine -ge $machines ] || ! is_stall "$status" "$said"; then return "$status"; fi
     echo "the kernel stalled; running again in another machine"
   done

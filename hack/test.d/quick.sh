@@ -38,7 +38,7 @@ quick() {
   debian jq:jq git:git
   mapfile -t packages < <(packages_of_files "${files[@]}")
   say "since $base: ${#files[@]} files; packages: ${packages[*]:-none}"
-  scratch=$(mktemp -d) libtest=(--quiet)
+  scratch=$(mktemp -d)
   trap 'rm -rf "$scratch"' EXIT
   hack/check fmt arrows
   [ ${#packages[@]} -eq 0 ] || quick_tests "${packages[@]}"
@@ -79,11 +79,11 @@ quick_tests() {
   local users unit_tests=(--bins)
   mapfile -t users < <(users_of "$@")
   compile_for_quick test "${@/#/--package=}" --tests --no-run # those of libraries and programs, too
-  cut -f 3- "$scratch/tests" | run_executables
+  nextest --no-tests=pass
   [ ${#users[@]} -gt 0 ] || return 0
   ! has_library "${users[@]}" || unit_tests+=(--lib) # cargo refuses it if no package has one
   compile_for_quick test "${users[@]/#/--package=}" "${unit_tests[@]}" --no-run
-  cut -f 3- "$scratch/tests" | run_executables
+  nextest --no-tests=pass
 }
 
 # has_library PACKAGE...: whether one of these packages has a library.
@@ -105,12 +105,11 @@ quick_targets() {
   compile_for_quick build --package={silkrail-tests,silkrail,silkraild,silkrail-cni} --bin={silkrail,silkraild,silkrail-cni} \
     $(sed 's/^/--test=/; s/ .*//' <<<"$chosen" | sort -u)
   hack/build --quick >/dev/null
-  while read -r target filter; do
-    [ "$filter" != - ] || filter=''
-    say "tests: $target $filter"
-    (cd tests && "$(test_executable "$target")" ${filter:+"$filter"}) </dev/null
-  done <<<"$chosen"
+  nextest -E "$(filter_of <<<"$chosen")"
 }
+
+# filter_of: reads lines of a test target and a filter of names, and prints the filter of nextest that selects them all.
+filter_of() { sed -E 's/^([^ ]+) -$/binary(\1)/; s/^([^ ]+) (.+)$/(binary(\1) \& test(\2))/' | paste -sd '|'; }
 
 # compile_for_quick CARGO_ARGUMENTS...: as compile_with_lints, but forgets those before, and fails if there are lints.
 compile_for_quick() {
@@ -132,8 +131,10 @@ unit_of_name() {
   # shellcheck disable=SC2046
   debian $(packages_of unit | tr '\n' ' ')
   SILKRAIL_BUILT='' hack/build --quick >/dev/null
-  quick_cargo compile test --locked "${packages[@]}" --tests --no-run
-  quick_cargo cargo test --quiet --locked "${packages[@]}" --no-fail-fast --tests -- --nocapture "$1"
+  scratch=$(mktemp -d)
+  trap 'rm -rf "$scratch"' EXIT
+  compile_with_lints test "${packages[@]}" --tests --no-run
+  nextest --no-capture "$1"
 }
 
 # The examples in the documentation. rustdoc takes a second for each crate, also for those without examples.

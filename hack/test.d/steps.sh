@@ -71,10 +71,7 @@ add_build() {
 }
 
 add_unit() {
-  local part
-  job unit.namespaces 'compile packages' 1 run_tests netns parity protocol
-  job unit.programs 'compile fetch' 2 run_tests daemon clients monitoring
-  for part in 1 2; do job unit.crates-$part 'compile packages' 1 run_other_tests $part 2 netns parity protocol daemon clients monitoring; done
+  job unit 'compile packages fetch' 2 run_tests -E "not ($in_machines)"
   [ "$seed" = all ] || ! is_touched pkg/block-leases || job unit.leases compile 1 all_schedules
 }
 
@@ -97,8 +94,12 @@ add_pair() {
 two_machines() {
   local tests
   mapfile -t tests < <(tests_of_this_run pair)
-  in_a_machine --cpus 1 --timeout 900 --peer tests/tests/pair/peer /usr/bin/env RUSTC_BOOTSTRAP=1 \
-    "$(test_executable pair)" "${libtest[@]}" --test-threads=1 --exact "${tests[@]}"
+  run_list in_pair "${tests[@]}"
+}
+
+in_pair() {
+  hack/lab/lab run --cpus 1 --timeout 900 --peer tests/tests/pair/peer /usr/bin/env RUSTC_BOOTSTRAP=1 \
+    "$(test_executable pair)" "${libtest[@]}" --test-threads=1 --exact "$@"
 }
 
 add_kube() { machine_job kube 'compile lab-machine kubernetes' 4 kube_node; }
@@ -106,8 +107,12 @@ add_kube() { machine_job kube 'compile lab-machine kubernetes' 4 kube_node; }
 kube_node() {
   local tests
   mapfile -t tests < <(tests_of_this_run kube)
-  again_after_a_stall hack/kube run --lab --cpus 1 --logs "$scratch/kube" \
-    /usr/bin/env "${choice[@]}" RUSTC_BOOTSTRAP=1 "$(test_executable kube)" "${libtest[@]}" --test-threads=1 --exact "${tests[@]}"
+  run_list in_kube "${tests[@]}"
+}
+
+in_kube() {
+  hack/kube run --lab --cpus 1 --logs "$scratch/kube" \
+    /usr/bin/env "${choice[@]}" RUSTC_BOOTSTRAP=1 "$(test_executable kube)" "${libtest[@]}" --test-threads=1 --exact "$@"
 }
 
 add_cluster() {
@@ -115,8 +120,21 @@ add_cluster() {
   job cluster.node 'compile kubernetes' 2 cluster_node
 }
 
-cluster_pools() { cd tests && "$(test_executable cluster_pools)" "${libtest[@]}" --test-threads=3; }
-cluster_node() { hack/kube run "$(test_executable kube_pools)"; }
+cluster_pools() {
+  local tests
+  mapfile -t tests < <(all_tests_of cluster_pools)
+  run_list in_cluster "${tests[@]}"
+}
+
+in_cluster() { (cd tests && "$(test_executable cluster_pools)" "${libtest[@]}" --test-threads=3 --exact "$@"); }
+
+cluster_node() {
+  local tests
+  mapfile -t tests < <(all_tests_of kube_pools)
+  run_list in_node "${tests[@]}"
+}
+
+in_node() { hack/kube run /usr/bin/env RUSTC_BOOTSTRAP=1 "$(test_executable kube_pools)" "${libtest[@]}" --exact "$@"; }
 
 # Faults are injected into the release executable. A point takes a fifth of a CPU second, and seconds in the lab: there it is one of
 # each campaign, and more of the plugins that the change touches.
