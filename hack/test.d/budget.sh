@@ -34,18 +34,8 @@ busy_seconds() {
 # scaled SECONDS: prints a budget on this machine.
 scaled() { if [ "$1" = - ]; then echo none; else echo $(($1 * factor / 100)); fi; }
 
-# over_budget STEP WALL CPU: whether a step took more than twice as much as it may. With fewer than two CPUs it takes longer. With all
-# cases of the long lists there is no limit.
-over_budget() {
-  local cpus_missing=1
-  [ "$seed" != all ] || return 1
-  [ "$cpus" -ge 2 ] || cpus_missing=2
-  [ -n "${cpu_budget[$1]:-}" ] || return 1
-  [ "$3" -le $((2 * $(scaled "${cpu_budget[$1]}"))) ] || return 0
-  [ "${wall_budget[$1]}" != - ] && [ "$2" -gt $((2 * cpus_missing * $(scaled "${wall_budget[$1]}"))) ]
-}
+# is_over_budget STEP CPU: whether a step took more than twice as much as it may. With all cases of the long lists there is no limit.
+is_over_budget() { [ "$seed" != all ] && [ -n "${cpu_budget[$1]:-}" ] && [ "$2" -gt $((2 * $(scaled "${cpu_budget[$1]}"))) ]; }
 
-# slowest LOG...: prints the slowest tests, from libtest's report of times.
-slowest() {
-  sed -nE 's/^test ([^ ]+) .*<([0-9.]+)s>$/\2 \1/p' "$@" | sort -rn | head -n 10 | sed 's/ / s  /; s/^/      /'
-}
+# last_cpu_of STEP: prints what it took in the last run on this machine.
+last_cpu_of() { awk -v step="$1" '$1 == step { seconds = $2 " s" } END { print seconds ? seconds : "none" }' "$last_run" 2>/dev/null || echo none; }
