@@ -6,6 +6,9 @@ CARGO_TARGET_DIR=$(realpath -m "${CARGO_TARGET_DIR:-$root/target}")
 export CARGO_TARGET_DIR
 cd "$root" || exit
 
+# shellcheck source=mirror.sh
+. hack/mirror.sh
+
 me=$(basename "$0")
 say() { echo "$me: $*" >&2; }
 die() { echo "$me: $*" >&2; exit 2; }
@@ -89,15 +92,10 @@ debian() {
   command -v apt-get >/dev/null || die "missing packages (Debian names): ${missing[*]}; install them"
   [ "$(id -u)" = 0 ] || die "missing packages: run sudo apt-get install ${missing[*]}"
   say "installing Debian packages: ${missing[*]}"
-  mkdir -p "$CARGO_TARGET_DIR"
-  # Two steps may need packages at the same time.
-  (
-    flock 9
-    every_ten_seconds "installing" install_packages "${missing[@]}"
-  ) 9>"$CARGO_TARGET_DIR/apt.lock" || die "apt-get cannot install ${missing[*]}: check the apt sources"
+  every_ten_seconds "installing" install_packages "${missing[@]}" || die "apt-get cannot install ${missing[*]}: check the apt sources"
 }
 
-install_packages() { apt_install "$@" 2>/dev/null || { apt-get update -qq && apt_install "$@"; }; }
+install_packages() { apt_install "$@" 2>/dev/null || { read_lists || true; apt_install "$@"; }; }
 
 # Installs what a Rust toolchain needs: a linker and the C library.
 linker() {
@@ -106,5 +104,5 @@ linker() {
 }
 
 apt_install() {
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null </dev/null
+  DEBIAN_FRONTEND=noninteractive apt_get install -y -qq --no-install-recommends "$@" >/dev/null </dev/null
 }
