@@ -13,6 +13,16 @@ me=$(basename "$0")
 say() { echo "$me: $*" >&2; }
 die() { echo "$me: $*" >&2; exit 2; }
 
+# Says which variables change results here and are not set in CI, but not again in a script that another one calls.
+say_variables() {
+  local names
+  names=$(compgen -e | grep -E '^(RUSTFLAGS|RUSTC_WRAPPER|CARGO_(BUILD|PROFILE)_.+|KUBE_ROUNDS|SOAK_SECONDS|SILKRAIL_.+)$' | paste -sd' ' || true)
+  [ -n "${SILKRAIL_SAID:-}${SILKRAIL_LAB:-}" ] || [ -z "$names" ] || say "these variables are set: $names"
+  export SILKRAIL_SAID=yes
+}
+say_variables
+umask 022 # of released files and of images
+
 # usage: prints the comment at the top of the running script.
 usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" | sed '/^set /d'; }
 
