@@ -1,24 +1,27 @@
-# Sourced by hack/test: extracts programs that tests run from Debian's packages into target/tools, without installing them.
+# Sourced by hack/test and hack/kube: extracts programs that tests run from Debian's packages into target/tools, without installing them.
 # shellcheck shell=bash
 
-# shellcheck source=mirror.sh
-. hack/mirror.sh
-
-# Fetches Prometheus and promtool, for scrapes, rules and dashboards. The package is not installed, because it would start a
-# server. tests/src/prometheus.rs uses these files.
+# Fetches Prometheus and promtool of this machine's release, for scrapes, rules and dashboards. The package is not installed, because
+# it would start a server. tests/src/prometheus.rs uses these files.
 prometheus() {
-  local to=$CARGO_TARGET_DIR/tools/bin program package
-  for program in prometheus promtool; do
-    if type -P $program >/dev/null || [ -x "$to/$program" ]; then continue; fi
-    say "fetching $program"
-    know_packages
-    package=$program # up to Debian 12 promtool is part of the package prometheus
-    apt-cache show $program >/dev/null 2>&1 || package=prometheus
-    take_out "$package" "$to" "./usr/bin/$program"
-  done
+  local bin=$CARGO_TARGET_DIR/tools/bin program
+  ! type -P prometheus >/dev/null || ! type -P promtool >/dev/null || return 0
+  fetch prometheus "$(own_release)" prometheus_from
+  mkdir -p "$bin"
+  for program in prometheus promtool; do ln -sfn "../prometheus/$program" "$bin/$program"; done
 }
 
-# The suites of Debian from which programs are extracted, whatever release this machine runs: some programs are in one only.
+prometheus_from() {
+  if apt-cache show promtool >/dev/null 2>&1; then
+    extract prometheus "$1" ./usr/bin/prometheus
+    extract promtool "$1" ./usr/bin/promtool
+  else # up to Debian 12 it is part of the package prometheus
+    extract prometheus "$1" ./usr/bin/{prometheus,promtool}
+  fi
+}
+
+# The suites of Debian from which programs are extracted, whatever release this machine runs, so that they are the same everywhere.
+# Only what no stable release has is from a newer one: a program can change there on any day, or be removed.
 oldest=bookworm stable=trixie newer=forky
 
 # Fetches the programs that call CNI plugins: two containerds, podman, and a program that uses libcni.
@@ -29,7 +32,11 @@ clients() {
   go_plugins
   libcni
   rm -rf "$CARGO_TARGET_DIR/tools/apt"
+  programs
 }
+
+# Says which versions of what packages the tests use, and of which suites.
+programs() { say "programs: $(sort -u "$CARGO_TARGET_DIR"/tools/*/.packages | paste -sd, | sed 's/,/, /g')"; }
 
 # Fetches containerd 2, which calls STATUS and GC. No stable release of Debian has it yet. The runc of its release needs a
 # newer C library. tests/src/containerd.rs uses these files.
@@ -64,48 +71,64 @@ go_plugins() { fetch go-plugins "$oldest" go_plugins_from; }
 
 go_plugins_from() { extract containernetworking-plugins "$1" ./usr/lib/cni/{macvlan,ipvlan,host-local,static,loopback}; }
 
-# Compiles tests/tests/clients/libcni.go with libcni 1.3, which has all operations, and a Go compiler, which are not kept.
-libcni() {
-  local to=$CARGO_TARGET_DIR/tools/libcni go=$CARGO_TARGET_DIR/tools/go
-  [ ! -x "$to/libcni" ] || [ tests/tests/clients/libcni.go -nt "$to/libcni" ] || return 0
-  fetch go "$stable" go_from
-  fetch libcni-source "$newer" libcni_from
+# Compiles tests/tests/clients/libcni.go with libcni 1.3 and a Go compiler, which are not kept. That of stable releases is 1.1, which
+# has neither STATUS nor GC.
+libcni() { fetch libcni "$newer" libcni_from "$stable" "$(<tests/tests/clients/libcni.go)"; }
+
+libcni_from() {
+  local work=$1.work
+  unpack golang-github-appc-cni-dev "$work"
+  fetch_to "$work/go" "$stable" go_from
   say "compiling libcni.go"
-  mkdir -p "$to"
-  GOROOT=$go/usr/lib/go-1.24 GOPATH=$CARGO_TARGET_DIR/tools/libcni-source/usr/share/gocode GO111MODULE=off GOTOOLCHAIN=local \
-    GOCACHE=$go/cache CGO_ENABLED=0 "$go/usr/lib/go-1.24/bin/go" build -o "$to/libcni" tests/tests/clients/libcni.go
-  rm -rf "$go" "$CARGO_TARGET_DIR/tools/libcni-source"
+  mkdir -p "$1"
+  GOROOT=$work/go/usr/lib/go-1.24 GOPATH=$work/usr/share/gocode GO111MODULE=off GOTOOLCHAIN=local \
+    GOCACHE=$work/cache CGO_ENABLED=0 "$work/go/usr/lib/go-1.24/bin/go" build -o "$1/libcni" tests/tests/clients/libcni.go
+  rm -rf "$work"
 }
 
 go_from() { unpack golang-1.24-go "$1"; unpack golang-1.24-src "$1"; }
 
-libcni_from() { unpack golang-github-appc-cni-dev "$1"; }
+# fetch NAME SUITE FUNCTION [INPUT...]: makes target/tools/NAME a link to what FUNCTION extracts into a directory, its argument, from
+# the packages of that suite. That directory's name ends with a hash of the suite, the function and its other inputs: what was made
+# of others is never taken for it.
+fetch() {
+  local tools=$CARGO_TARGET_DIR/tools made
+  made=$1-$(hash_of "$2" "$(declare -f "$3")" "${@:4}")
+  [ -d "$tools/$made" ] || fetch_to "$tools/$made" "$2" "$3"
+  [ "$(readlink "$tools/$1")" != "$made" ] || return 0
+  rm -rf "${tools:?}/$1"
+  ln -sn "$made" "$tools/$1"
+  find "$tools" -maxdepth 1 -regextype posix-extended -regex ".*/$1-[0-9a-f]{16}" ! -name "$made" -exec rm -rf {} +
+}
 
-# fetch NAME SUITE FUNCTION: unless it exists, creates target/tools/NAME with what FUNCTION extracts into a directory, its
-# argument, from the packages of that suite.
-fetch() { [ -d "$CARGO_TARGET_DIR/tools/$1" ] || fetch_to "$CARGO_TARGET_DIR/tools/$1" "$2" "$3"; }
+hash_of() { printf '%s\n' "$@" | sha256sum | cut -c1-16; }
 
-# fetch_to DIRECTORY SUITE FUNCTION
+# fetch_to DIRECTORY SUITE FUNCTION: the directory's file .packages lists what was taken.
 fetch_to() {
-  local to=$1
-  say "fetching ${1##*/}"
-  know_packages
-  rm -rf "$to.new"
+  local to=$1 name=${1##*/} packages=$1.new/.packages
+  say "fetching ${name%-????????????????}"
+  rm -rf "$to".new*
+  mkdir -p "$to.new"
   (
     apt_of "$2" "$CARGO_TARGET_DIR/tools/apt/$2"
     "$3" "$to.new"
+    mv "$to.new" "$to"
   )
-  mv "$to.new" "$to"
 }
+
+# shellcheck source=/dev/null
+own_release() { (. /etc/os-release && echo "${VERSION_CODENAME:-}"); }
+
+# Where `unpack` takes packages from, and lists them: outside of a suite's own apt.
+source_of_packages=$(own_release) packages=/dev/null
 
 # apt_of SUITE DIRECTORY: makes apt use only the packages of that suite, with its state in a directory, until the shell
 # ends.
 apt_of() {
-  local own uri keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-  # shellcheck source=/dev/null
-  own=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
-  uri=$(mirror_of "$own")
-  [ -n "$uri" ] || die "the apt sources do not contain $own, so $1 cannot be found"
+  local uri own keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+  own=$(own_release) source_of_packages=$1
+  uri=${mirror_here:=$(mirror_of "$own")} # not what is asked below another apt_of
+  [ -n "$uri" ] || die "this machine does not run Debian, or the apt sources do not contain ${own:-it}, so $1 cannot be found"
   mkdir -p "$2/lists/partial" "$2/cache/archives/partial"
   echo "deb [signed-by=$keyring] $uri $1 main" >"$2/sources.list"
   # What is installed here is no candidate.
@@ -121,30 +144,12 @@ Acquire::Languages "none";
 APT::Sandbox::User "root";
 EOF
   export APT_CONFIG=$2/apt.conf
-  apt-get update -qq || die "apt-get cannot read the package lists of $1"
+  read_lists || die "Debian's mirror does not answer, or no longer has the suite $1: if so, take another one in hack/fetch.sh"
 }
 
 know_packages() {
   command -v apt-get >/dev/null || die "this machine does not run Debian: packages cannot be downloaded"
-  apt-cache show libc6 2>/dev/null | grep '^Filename' >/dev/null || apt-get update -qq ||
-    die "apt-get update failed: check the apt sources"
-}
-
-# take_out PACKAGE DIRECTORY FILE...: extracts the first of these files that exists in a package into a directory.
-take_out() {
-  local package=$1 to=$2 from file
-  shift 2
-  from=$(mktemp -d)
-  unpack "$package" "$from"
-  for file; do
-    if [ -s "$from/$file" ]; then
-      mkdir -p "$to"
-      install "$from/$file" "$to"
-      rm -r "$from"
-      return
-    fi
-  done
-  die "package $package contains none of $*"
+  apt-cache show libc6 2>/dev/null | grep '^Filename' >/dev/null || read_lists || die "apt-get update failed: check the apt sources"
 }
 
 # extract PACKAGE DIRECTORY FILE...: extracts these files of a package into a directory.
@@ -164,9 +169,10 @@ extract() {
 unpack() {
   local from
   from=$(mktemp -d)
-  (cd "$from" && apt-get download -qq -o APT::Sandbox::User=root "$1") ||
-    die "apt-get cannot download $1: check the apt sources"
+  download "$1" "$from" ||
+    die "Debian's suite $source_of_packages has no package $1 any more, or the mirror does not answer: if it is gone, hack/fetch.sh must take it from another suite"
+  dpkg-deb --show --showformat="\${Package} \${Version} ($source_of_packages)\n" "$from"/*.deb >>"$packages"
   mkdir -p "$2"
-  dpkg-deb -x "$from/$1"_*.deb "$2"
+  dpkg-deb -x "$from"/*.deb "$2"
   rm -r "$from"
 }

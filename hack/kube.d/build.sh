@@ -10,13 +10,14 @@ kubernetes_version=1.20.2
 kube_cache=${SILKRAIL_KUBE_CACHE:-/var/cache/silkrail-kube/v1}
 
 # Fetches etcd, kubectl and the container runtime, and builds kubelet, API server, scheduler and controller manager.
-# target/tools/kubernetes is a link to a directory that work trees share. Its name contains a hash of this file, it is created
+# target/tools/kubernetes is a link to a directory that work trees share. Its name contains a hash of what makes it, it is created
 # by one rename, and it is never changed.
 kubernetes() {
   local built link=$CARGO_TARGET_DIR/tools/kubernetes
   containerd
   fetch containerd-1.6 "$oldest" containerd_from
-  built=$kube_cache/kubernetes-$(sha256sum hack/kube.d/build.sh | cut -c1-16)
+  built=$kube_cache/kubernetes-$(hash_of "$oldest" "$kubernetes_version" \
+    "$(declare -f kubernetes_from kubernetes_source kubernetes_programs generate_openapi)")
   if [ ! -d "$built" ]; then
     mkdir -p "$kube_cache" || die "cannot write to $kube_cache: set SILKRAIL_KUBE_CACHE"
     (
@@ -51,19 +52,24 @@ kubernetes_from() {
 kubernetes_source() {
   local package tree=$1/path/src/k8s.io/kubernetes reflect=github.com/modern-go/reflect2
   for package in golang-1.19-go golang-1.19-src golang-github-modern-go-reflect2-dev; do unpack "$package" "$1/go"; done
-  sed 's/^deb /deb-src /' "${APT_CONFIG%/*}/sources.list" >"$1/sources.list"
-  (
-    cd "$1"
-    apt-get -o Dir::Etc::sourcelist="$1/sources.list" update -qq
-    apt-get -o Dir::Etc::sourcelist="$1/sources.list" source -qq --download-only kubernetes >/dev/null
-  ) || die "apt-get cannot download the source of kubernetes"
+  download_source "$1" || download_source "$1" ||
+    die "Debian's suite $source_of_packages has no source of kubernetes any more, or the mirror does not answer"
   mkdir -p "${tree%/*}"
-  tar -xf "$1"/kubernetes_*.orig.tar.gz -C "${tree%/*}"
+  tar -xf "$1"/kubernetes_*"$kubernetes_version".orig.tar.gz -C "${tree%/*}" ||
+    die "Debian's source of kubernetes is no longer $kubernetes_version: change hack/kube.d/build.sh"
   mv "${tree%/*}"/kubernetes-* "$tree"
   # Its reflect2 1.0.1 crashes if it is built with Go 1.18 or later.
   rm "$tree/vendor/$reflect"/*.{go,s}
   cp "$1/go/usr/share/gocode/src/$reflect"/*.{go,s} "$tree/vendor/$reflect/"
 }
+
+# download_source DIRECTORY
+download_source() (
+  cd "$1" || exit
+  sed 's/^deb /deb-src /' "${APT_CONFIG%/*}/sources.list" >sources.list
+  apt_get -o Dir::Etc::sourcelist="$1/sources.list" update -qq &&
+    apt_get -o Dir::Etc::sourcelist="$1/sources.list" source -qq --download-only kubernetes >/dev/null
+)
 
 # kubernetes_programs TO WORK: builds the programs, with Go's environment.
 kubernetes_programs() {
