@@ -6,8 +6,11 @@
 kernel_modules=(9p 9pnet_virtio overlay igb igbvf ib_uverbs macvlan ipvlan 8021q dummy veth bridge bonding ib_ipoib virtio_net)
 
 prepare() {
-  boot=$cache/boot-$(fingerprint "$here"/{prepare.sh,guest,rdmasim} "${SILKRAIL_LAB_KERNEL:-}")
-  ready && return
+  boot=$cache/boot-$(fingerprint "$here"/{prepare.sh,kernel,guest,rdmasim} "${SILKRAIL_LAB_KERNEL:-}")
+  if ready; then
+    touch -c "$boot" "$(kept_kernel)" 2>/dev/null || true # another work tree removes what is not used
+    return
+  fi
   mkdir -p "$cache" 2>/dev/null || true
   [ -w "$cache" ] || die "cannot write to $cache: run as root, or set SILKRAIL_LAB_CACHE"
   exec 9>"$cache/lock"
@@ -23,7 +26,17 @@ prepare() {
   exec 9>&-
 }
 
-ready() { [ -e "$boot/initrd.img" ] && command -v qemu-system-x86_64 >/dev/null; }
+ready() { [ -e "$boot/initrd.img" ] && [ -e "$boot/vmlinuz" ] && command -v qemu-system-x86_64 >/dev/null; }
+
+# kept_kernel: prints the directory of the kernel that $boot uses.
+kept_kernel() { dirname "$(dirname "$(readlink "$boot/vmlinuz")")"; }
+
+# versions: prints what the machine in $boot consists of.
+versions() {
+  local file
+  file=$(readlink "$boot/vmlinuz")
+  echo "kernel ${file##*/vmlinuz-}, $(qemu-system-x86_64 --version | sed -n 's/^QEMU emulator version \([^ ]*\).*/QEMU \1/p')"
+}
 
 # Prints a hash of files, directories (their files) and words.
 fingerprint() {
@@ -42,7 +55,7 @@ apt_updated=''
 update() {
   [ -z "$apt_updated" ] || return 0
   say "reading Debian's package lists"
-  apt-get update -qq >&2 || die "apt-get update failed: check the apt sources"
+  apt_get update -qq >&2 || die "apt-get update failed: check the apt sources"
   apt_updated=yes
 }
 
@@ -57,8 +70,12 @@ want() {
   [ "$(id -u)" = 0 ] || die "not installed: ${missing[*]}; run 'lab prepare' as root once"
   update
   say "installing ${missing[*]}"
-  DEBIAN_FRONTEND=noninteractive apt-get install -qqy --no-install-recommends "${missing[@]}" </dev/null \
-    >"$cache/apt.log" 2>&1 || { tail -n 20 "$cache/apt.log" >&2; die "cannot install ${missing[*]}"; }
+  install_packages "${missing[@]}" || { read_lists || true; install_packages "${missing[@]}"; } ||
+    { tail -n 20 "$cache/apt.log" >&2; die "cannot install ${missing[*]}"; }
+}
+
+install_packages() {
+  DEBIAN_FRONTEND=noninteractive apt_get install -qqy --no-install-recommends "$@" </dev/null >"$cache/apt.log" 2>&1
 }
 
 # Sets $suite to the suite with a 6.12 kernel and a QEMU with igb: Debian 12 has them only in its backports.
@@ -81,7 +98,12 @@ find_suite() {
   [[ $uri != *snapshot* ]] || options+=' check-valid-until=no'
   [ -w /etc/apt/sources.list.d ] || die "the apt sources do not contain $suite: run 'lab prepare' as root once"
   say "adding $suite to apt's sources"
-  echo "deb ${options:+[$options] }$uri $suite main" >/etc/apt/sources.list.d/silkrail-lab.list
+  local list=/etc/apt/sources.list.d/silkrail-lab.list
+  echo "deb ${options:+[$options] }$uri $suite main" >$list
+  # A suite that is missing would make every later update fail.
+  apt_get update -qq -o APT::Update::Error-Mode=any -o Dir::Etc::sourcelist=$list -o Dir::Etc::sourceparts=/dev/null \
+    -o APT::Get::List-Cleanup=false >&2 ||
+    { rm $list; die "Debian's mirror does not answer, or no longer has $suite, from which Debian 12 gets the lab's kernel and QEMU: if so, run the lab on Debian 13"; }
   apt_updated=''
 }
 
@@ -93,29 +115,49 @@ install_tools() {
 
 # --- kernel -------------------------------------------------------------------------------------------------------
 
-# Sets $kernel to a release, such as 6.12.95+deb12-amd64. The choice is stored; otherwise a new kernel in Debian would
-# replace the one whose headers are installed.
+# Sets $kernel to a release, such as 6.12.95+deb12-amd64: that of the file kernel, or else the newest. That choice is stored; otherwise
+# a new kernel in Debian would replace the one whose headers are installed.
 find_kernel() {
-  kernel=${SILKRAIL_LAB_KERNEL:-$(cat "$cache/release" 2>/dev/null || true)}
+  local pinned
+  kernel=${SILKRAIL_LAB_KERNEL:-}
   [ -z "$kernel" ] || return 0
   update
-  kernel=$(apt-cache ${suite:+-o APT::Default-Release=$suite} show --no-all-versions linux-image-amd64 |
-    sed -n 's/^Depends: linux-image-\([^ ,]*\).*/\1/p') || true
+  # shellcheck source=/dev/null
+  pinned=$(. /etc/os-release && awk -v release="${VERSION_CODENAME:-}" '$1 == release { print $2 }' "$here/kernel")
+  for kernel in "$pinned" "$(cat "$cache/release" 2>/dev/null || true)" "$(newest_kernel)"; do
+    ! is_available "$kernel" || break
+  done
   [ -n "$kernel" ] || die "apt has no package linux-image-amd64: check that its sources contain Debian's main section"
+  [ "$kernel" = "$pinned" ] || say "using kernel $kernel: ${pinned:+Debian no longer has $pinned; }change hack/lab/kernel"
   echo "$kernel" >"$cache/release"
 }
 
-# Unpacks the kernel's package to $tree without installing it: no boot loader, no initramfs hooks. The name contains the
-# modules, because those of the list are decompressed there.
+newest_kernel() {
+  apt-cache ${suite:+-o APT::Default-Release=$suite} show --no-all-versions linux-image-amd64 |
+    sed -n 's/^Depends: linux-image-\([^ ,]*\).*/\1/p' || true
+}
+
+# is_available RELEASE: whether that kernel and its headers are kept here, or in Debian's archive.
+is_available() {
+  [ -n "$1" ] || return 1
+  [ -d "$(tree_of "$1")" ] || apt-cache show "linux-image-$1" >/dev/null 2>&1 || return 1
+  [ -e "$(rdmasim_of "$1")/rdmasim.ko" ] || installed "linux-headers-$1" || apt-cache show "linux-headers-$1" >/dev/null 2>&1
+}
+
+# The name contains the modules, because those of the list are decompressed there.
+tree_of() { echo "$cache/kernel-$1-$(fingerprint "${kernel_modules[@]}")"; }
+
+rdmasim_of() { echo "$cache/rdmasim-$(fingerprint "$here/rdmasim" "$1")"; }
+
+# Unpacks the kernel's package to $tree without installing it: no boot loader, no initramfs hooks.
 fetch_kernel() {
-  tree=$cache/kernel-$kernel-$(fingerprint "${kernel_modules[@]}")
+  tree=$(tree_of "$kernel")
   [ ! -d "$tree" ] || return 0
   local new=$tree.new m
   rm -rf "$new" && mkdir -p "$new/deb"
-  chmod 777 "$new/deb" # apt downloads as another user
   update
   say "fetching kernel $kernel"
-  (cd "$new/deb" && apt-get download -qq "linux-image-$kernel" >&2) || die "no package linux-image-$kernel; see SILKRAIL_LAB_KERNEL, or 'lab clean' for a newer one"
+  download "linux-image-$kernel" "$new/deb" || die "no package linux-image-$kernel; see SILKRAIL_LAB_KERNEL"
   say "unpacking kernel $kernel"
   dpkg -x "$new"/deb/*.deb "$new"
   rm -rf "$new/deb"
@@ -135,7 +177,7 @@ modules_of() {
 }
 
 build_rdmasim() {
-  rdmasim=$cache/rdmasim-$(fingerprint "$here/rdmasim" "$kernel")
+  rdmasim=$(rdmasim_of "$kernel")
   [ ! -e "$rdmasim/rdmasim.ko" ] || return 0
   want "linux-headers-$kernel"
   say "building rdmasim for $kernel"
