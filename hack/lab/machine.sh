@@ -117,6 +117,13 @@ end_peer() {
 # port NAME FD: prints QEMU's options for a device /dev/virtio-ports/NAME in the guest that writes to our descriptor FD.
 port() { echo "-add-fd fd=$2,set=$2 -chardev file,id=$1,path=/dev/fdset/$2,append=on -device virtserialport,chardev=$1,name=$1"; }
 
+# complaints: prints what the kernels said first of a stall, an oops or a hung task: their last lines are of what follows from it, and
+# a test that fails does not know it.
+complaints() {
+  cat "$job/console" "$job/peer/console" 2>/dev/null | tr -d '\r' |
+    grep -m 10 -aE 'rcu.*stall|soft lockup|blocked for more than|BUG:|Oops|general protection|[Cc]locksource' || true
+}
+
 run() {
   local script qemu=0 status ports cats=()
   script=$(realpath -e "$1" 2>/dev/null) || die "no such script: $1"
@@ -149,6 +156,8 @@ run() {
   fi
   [ -z "$peer" ] || end_peer "$status"
   if [ "$status" != 0 ]; then
+    complaints >"$job/complaints"
+    [ ! -s "$job/complaints" ] || { say "the kernel's first complaints:"; cat "$job/complaints" >&2; }
     say "exit status $status; console, dmesg and output are kept in $job"
     job=''
   fi
