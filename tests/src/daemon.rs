@@ -12,6 +12,7 @@ use std::{
 };
 
 use tempfile::TempDir;
+use testkit::wait_until;
 
 use crate::{
     http::{self, HttpReply},
@@ -146,6 +147,15 @@ impl Daemon {
     /// If the thread that reads it has panicked.
     pub fn log(&self) -> String {
         self.log.lock().unwrap().clone()
+    }
+
+    /// Waits until the log contains a text, and returns the log so far. A line can come after what it is about.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn wait_for_log(&self, text: &str) -> String {
+        wait_until(&format!("the log contains {text:?}"), || self.log().contains(text));
+        self.log()
     }
 
     /// Returns the response to a request without a body, for example `GET /metrics`.

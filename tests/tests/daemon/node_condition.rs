@@ -77,9 +77,9 @@ fn a_refusal_is_logged_and_the_metrics_are_served() {
     let (node, api) = (DaemonFixture::new(), NodeApi::start("lab"));
     api.forbid(true);
     let daemon = node.with_condition(&api);
-    wait_until("it is logged", || daemon.log().contains("RDMAHealthy cannot be updated"));
-    assert!(daemon.log().contains("nodes \"lab\" is forbidden"), "{}", daemon.log());
-    assert_eq!(daemon.log().matches("cannot be updated").count(), 1);
+    let log = daemon.wait_for_log("RDMAHealthy cannot be updated");
+    assert!(log.contains("nodes \"lab\" is forbidden"), "{log}");
+    assert_eq!(log.matches("cannot be updated").count(), 1, "{log}");
     wait_until("it has collected", || daemon.health("/readyz").status == 200);
     assert_eq!(daemon.request("GET /metrics", &[]).status, 200);
     assert_eq!(api.patches().len(), 0);
