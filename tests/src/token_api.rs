@@ -6,7 +6,7 @@ use std::{
     net::{TcpListener, TcpStream},
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU16, AtomicUsize, Ordering},
     },
     thread,
@@ -21,6 +21,8 @@ pub struct TokenApi {
     directory: TempDir,
     listener: TcpListener,
     asked: Arc<AtomicUsize>,
+    /// The tokens of reviews.
+    reviewed: Arc<Mutex<Vec<String>>>,
     echoes: Arc<AtomicU16>,
 }
 
@@ -33,13 +35,16 @@ impl TokenApi {
     pub fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let asked = Arc::new(AtomicUsize::new(0));
+        let reviewed = Arc::new(Mutex::new(Vec::new()));
         let echoes = Arc::new(AtomicU16::new(0));
         let (accepting, counter, echo) = (listener.try_clone().unwrap(), asked.clone(), echoes.clone());
+        let tokens = reviewed.clone();
         thread::spawn(move || {
             for stream in accepting.incoming().map_while(Result::ok) {
                 counter.fetch_add(1, Ordering::SeqCst);
                 let echo = echo.load(Ordering::SeqCst);
-                thread::spawn(move || serve(stream, echo));
+                let tokens = tokens.clone();
+                thread::spawn(move || serve(stream, echo, &tokens));
             }
         });
         // By host name, so that the client must resolve it.
@@ -54,7 +59,7 @@ impl TokenApi {
             "users": [{"name": "silkraild", "user": {"token": "silkraild"}}],
         });
         fs::write(directory.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
-        Self { directory, listener, asked, echoes }
+        Self { directory, listener, asked, reviewed, echoes }
     }
 
     /// Returns the path for `KUBECONFIG`.
@@ -65,6 +70,14 @@ impl TokenApi {
     /// Returns the number of requests so far.
     pub fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
+    }
+
+    /// Returns the number of reviews of tokens that start so.
+    ///
+    /// # Panics
+    /// If a thread of the server has panicked.
+    pub fn reviews(&self, start: &str) -> usize {
+        self.reviewed.lock().unwrap().iter().filter(|token| token.starts_with(start)).count()
     }
 
     /// Makes every later response have this status, and the text of the request as a JSON string in place of a review.
@@ -86,7 +99,7 @@ impl TokenApi {
 }
 
 /// Serves one request of a connection. If `echo` is not 0, the response has this status and repeats the request.
-fn serve(mut stream: TcpStream, echo: u16) {
+fn serve(mut stream: TcpStream, echo: u16, reviewed: &Mutex<Vec<String>>) {
     let mut lines = BufReader::new(stream.try_clone().unwrap());
     let (mut request, mut length) = (String::new(), 0);
     let _ = lines.read_line(&mut request);
@@ -109,6 +122,7 @@ fn serve(mut stream: TcpStream, echo: u16) {
     let status = match path {
         _ if !is_silkraild => 403,
         "/apis/authentication.k8s.io/v1/tokenreviews" => {
+            reviewed.lock().unwrap().extend(review["spec"]["token"].as_str().map(str::to_owned));
             review["status"] = token_status(&review["spec"]);
             201
         }
