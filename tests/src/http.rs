@@ -1,9 +1,11 @@
-//! An HTTP client for single requests.
+//! An HTTP client for single requests, and addresses that no other test uses.
 
 use std::{
     collections::BTreeMap,
     io::{Read, Write},
-    net::{SocketAddr, TcpStream},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
+    process,
+    sync::atomic::{AtomicU16, Ordering},
     time::Duration,
 };
 
@@ -16,6 +18,14 @@ pub struct HttpReply {
     pub headers: BTreeMap<String, String>,
     /// Body, as received.
     pub body: Vec<u8>,
+}
+
+/// Returns an address for a program that does not report the port it chose. No other process has this loopback address, and no
+/// connection gets the port, which is below those of connections.
+pub fn own_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(30_000);
+    let [_, high, middle, low] = process::id().to_be_bytes();
+    (Ipv4Addr::new(127, 64 | high, middle, low), NEXT.fetch_add(1, Ordering::Relaxed)).into()
 }
 
 /// Returns the response to a request without a body: `GET /metrics HTTP/1.1`. With HTTP/1.0 the server sends no chunks.

@@ -2,7 +2,7 @@
 
 use std::{
     env, fs,
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
     thread,
@@ -85,8 +85,7 @@ impl Prometheus {
         fs::write(directory.path().join("prometheus.yml"), configuration.to_string()).unwrap();
         fs::write(directory.path().join("rules.yml"), conf::text("prometheus/rules.yml")).unwrap();
         let log = fs::File::create(directory.path().join("log")).unwrap();
-        // A port that is free at this moment, since Prometheus does not report the port it chose.
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let address = http::own_address();
         let child = Command::new(program("prometheus"))
             .args(["--config.file=prometheus.yml", "--storage.tsdb.path=data"])
             .arg(format!("--web.listen-address={address}"))

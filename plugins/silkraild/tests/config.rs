@@ -5,9 +5,10 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
-    net::{TcpListener, TcpStream},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     path::Path,
-    process::{Child, Command, Output, Stdio},
+    process::{self, Child, Command, Output, Stdio},
+    sync::atomic::{AtomicU16, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -38,17 +39,24 @@ fn example() -> String {
 struct Daemon {
     _node: tempfile::TempDir,
     child: Child,
-    health: u16,
+    health: SocketAddr,
+}
+
+/// An address that no other process and no connection gets: a loopback address of this process, and a port below those of
+/// connections.
+fn own_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(30_000);
+    let [_, high, middle, low] = process::id().to_be_bytes();
+    (Ipv4Addr::new(127, 64 | high, middle, low), NEXT.fetch_add(1, Ordering::Relaxed)).into()
 }
 
 impl Daemon {
     fn start(log: &str) -> Self {
         let node = tempfile::tempdir().unwrap();
-        let port = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let (listen, health) = (port(), port());
+        let (listen, health) = (own_address(), own_address());
         let root = node.path().display();
         let text = format!(
-            "listen: 127.0.0.1:{listen}\nhealth.listen: 127.0.0.1:{health}\nroot: {root}\nstate-dir: {root}/run\n\
+            "listen: {listen}\nhealth.listen: {health}\nroot: {root}\nstate-dir: {root}/run\n\
              counters.file: {root}/counters.json\nkubernetes: 'off'\n{log}"
         );
         let file = node.path().join("silkraild.yaml");
@@ -59,18 +67,30 @@ impl Daemon {
 
     /// Waits until the frontend serves the port of the file.
     fn wait(&self) {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while TcpStream::connect(("127.0.0.1", self.health)).is_err() {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while TcpStream::connect(self.health).is_err() {
             assert!(Instant::now() < deadline, "nothing listens on the port");
             thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// Ends the daemon, and returns its log.
-    fn end(mut self) -> String {
+    /// Returns the reply to a probe.
+    fn probe(&self) -> String {
+        let mut probe = TcpStream::connect(self.health).unwrap();
+        probe.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").unwrap();
+        let mut reply = String::new();
+        probe.read_to_string(&mut reply).unwrap();
+        reply
+    }
+
+    /// Ends the daemon, and returns its log; if it is known to contain a text, after that was logged.
+    fn end_after(mut self, text: Option<&str>) -> String {
+        let (mut stderr, mut log) = (BufReader::new(self.child.stderr.take().unwrap()), String::new());
+        while text.is_some_and(|text| !log.contains(text)) {
+            assert!(stderr.read_line(&mut log).unwrap() > 0, "the log has ended: {log}");
+        }
         kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), Signal::SIGTERM).unwrap();
-        let mut log = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        stderr.read_to_string(&mut log).unwrap();
         assert_eq!(self.child.wait().unwrap().code(), Some(0), "{log}");
         log
     }
@@ -97,11 +117,8 @@ fn a_daemon_has_the_options_of_its_file_and_logs_json() {
         }
     };
     assert_eq!((&serving["level"], &serving["tls"]), (&"INFO".into(), &false.into()));
-    assert_eq!(serving["health"], format!("127.0.0.1:{}", daemon.health));
-    let mut probe = TcpStream::connect(("127.0.0.1", daemon.health)).unwrap();
-    probe.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").unwrap();
-    let mut reply = String::new();
-    probe.read_to_string(&mut reply).unwrap();
+    assert_eq!(serving["health"], daemon.health.to_string());
+    let reply = daemon.probe();
     assert!(reply.starts_with("HTTP/1.0 200") || reply.starts_with("HTTP/1.1 200"), "{reply}");
 }
 
@@ -110,9 +127,9 @@ fn messages_below_the_level_are_not_logged() {
     for (level, is_logged) in [("error", false), ("warn", false), ("info", true), ("debug", true)] {
         let daemon = Daemon::start(&format!("log.level: {level}\n"));
         daemon.wait();
-        // The port is open before the message is written.
-        thread::sleep(Duration::from_millis(500));
-        let log = daemon.end();
+        // The port is open before the message is written; a probe is answered after it.
+        daemon.probe();
+        let log = daemon.end_after(is_logged.then_some("serving"));
         assert_eq!(log.contains("serving"), is_logged, "{level}: {log}");
     }
 }

@@ -8,6 +8,7 @@ mod root;
 use std::{
     collections::BTreeSet,
     fs,
+    net::TcpStream,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
@@ -171,16 +172,19 @@ fn no_program_makes_a_call_that_its_unit_filters() {
     run(Command::new("strace").arg("-fo").arg(&trace).arg(cli::executable()).args(arguments));
     assert_allowed(GC, &calls(&fs::read_to_string(&trace).unwrap()));
 
-    let listen = "127.0.0.1:18597";
-    let agent = TracedUnit::start(&cli::executable(), &["check", "serve", "--listen", listen]);
-    wait_until("the agent listens", || rxe::listens(18597));
+    let listen = http::own_address();
+    let agent = TracedUnit::start(&cli::executable(), &["check", "serve", "--listen", &listen.to_string()]);
+    wait_until("the agent listens", || TcpStream::connect(listen).is_ok());
     cli::silkrail(&format!("check bw {listen} --no-store"));
     assert_allowed(CHECK, &agent.ended());
 
-    let listen = "127.0.0.1:18596";
-    let daemon = TracedUnit::start(&daemon::executable(), &["--listen", listen]);
-    wait_until("the daemon listens", || rxe::listens(18596));
-    assert_eq!(http::request(listen.parse().unwrap(), "GET /metrics HTTP/1.1", &[]).status, 200);
+    let listen = http::own_address();
+    let daemon = TracedUnit::start(
+        &daemon::executable(),
+        &["--listen", &listen.to_string(), "--health.listen", "127.0.0.1:0"],
+    );
+    wait_until("the daemon listens", || TcpStream::connect(listen).is_ok());
+    assert_eq!(http::request(listen, "GET /metrics HTTP/1.1", &[]).status, 200);
     assert_allowed(DAEMON, &daemon.ended());
 }
 
@@ -193,7 +197,7 @@ fn is_authenticated(error: &str) -> bool {
 /// The token has the owner and mode of a systemd credential, without and with access control lists.
 #[test]
 fn the_agent_needs_neither_root_nor_a_capability() {
-    for (port, owner, mode) in [(18595, NOBODY, 0o400), (18594, "0", 0o440)] {
+    for (owner, mode) in [(NOBODY, 0o400), ("0", 0o440)] {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let program = dir.path().join("silkrail");
@@ -206,7 +210,8 @@ fn the_agent_needs_neither_root_nor_a_capability() {
         fs::set_permissions(&token, fs::Permissions::from_mode(mode)).unwrap();
         // The group simulates an access control list.
         std::os::unix::fs::chown(&token, owner.parse().ok(), NOBODY.parse().ok()).unwrap();
-        let listen = format!("127.0.0.1:{port}");
+        let address = http::own_address();
+        let listen = address.to_string();
         let mut agent = Command::new("setpriv");
         agent
             .args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"])
@@ -216,7 +221,7 @@ fn the_agent_needs_neither_root_nor_a_capability() {
             .arg(&token)
             .env("CREDENTIALS_DIRECTORY", dir.path());
         let _agent = rxe::RxeProgram::spawn(&mut agent);
-        wait_until("the agent listens", || rxe::listens(port));
+        wait_until("the agent listens", || TcpStream::connect(address).is_ok());
         let client = format!("check bw {listen} --no-store --token-file {}", roots.display());
         let connected = cli::silkrail(&client);
         assert!(is_authenticated(&connected.stderr), "{connected:?}");
