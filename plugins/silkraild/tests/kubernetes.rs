@@ -108,8 +108,7 @@ fn an_api_server_that_does_not_respond_delays_no_scrape() {
 #[test]
 fn an_api_server_that_is_down_is_counted_and_logged_once() {
     let root = node();
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let file = kubeconfig(root.path(), &address.to_string());
+    let file = kubeconfig(root.path(), "127.0.0.1:1");
     let daemon = DaemonProcess::start(root.path(), &[], Some(&file));
     let counted = |metrics: &str| metrics.contains("collector=\"owners\",reason=\"refused\"");
     // A snapshot younger than half a second is served again.
