@@ -47,17 +47,24 @@ impl OpensslCa {
         self.request(file, &[&["-subj", &subject, "-addext", &names], &signer[..]].concat());
     }
 
-    /// Writes a file with mode 0600.
+    /// Writes a file with mode 0600. A program that reads it at the same time gets the former one or the new one.
     ///
     /// # Panics
     /// If it cannot be written.
     pub fn write(&self, name: &str, text: &str) {
-        fs::write(self.path(name), text).unwrap();
-        self.set_private(name);
+        let new = format!("{name}.new");
+        fs::write(self.path(&new), text).unwrap();
+        self.set_private(&new);
+        self.replace(name);
+    }
+
+    fn replace(&self, name: &str) {
+        fs::rename(self.path(&format!("{name}.new")), self.path(name)).unwrap();
     }
 
     fn request(&self, file: &str, more: &[&str]) {
         let (certificate, key) = (format!("{file}.crt"), format!("{file}.key"));
+        let [new_certificate, new_key] = [&certificate, &key].map(|name| format!("{name}.new"));
         let output = Command::new("openssl")
             .args([
                 "req",
@@ -70,13 +77,16 @@ impl OpensslCa {
                 "-days",
                 "2",
             ])
-            .args(["-config", "openssl.cnf", "-out", &certificate, "-keyout", &key])
+            .args(["-config", "openssl.cnf", "-out", &new_certificate, "-keyout", &new_key])
             .args(more)
             .current_dir(self.directory())
             .output()
             .unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        self.set_private(&key);
+        self.set_private(&new_key);
+        // openssl takes a while between the two.
+        self.replace(&key);
+        self.replace(&certificate);
     }
 
     fn set_private(&self, name: &str) {
