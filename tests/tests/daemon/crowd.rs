@@ -126,17 +126,14 @@ async fn connect(source: Ipv4Addr, address: SocketAddr) -> io::Result<TcpStream>
 fn assert_others_are_served(daemon: &Daemon, load: &ClientLoad) {
     let (long, health_within) = limits();
     let began = Instant::now();
-    let (mut rounds, mut slowest) = (0, Duration::ZERO);
-    while began.elapsed() < long {
+    let visits = || load.visits.load(Ordering::Relaxed);
+    let (mut rounds, mut late, mut slowest) = (0, 0, Duration::ZERO);
+    while began.elapsed() < long || rounds < 4 || visits() < 60 {
         let sent = Instant::now();
         assert_eq!(daemon.health("/healthz").status, 200);
-        slowest = slowest.max(sent.elapsed());
-        assert!(
-            sent.elapsed() < health_within,
-            "health took {:?}, after {:?}",
-            sent.elapsed(),
-            began.elapsed()
-        );
+        let took = sent.elapsed();
+        slowest = slowest.max(took);
+        late += u32::from(took >= health_within);
         let answer = daemon.request("GET /metrics", &[]);
         assert_eq!(answer.status, 200, "after {:?}", began.elapsed());
         assert!(answer.body.len() > 2 * POOLS * NAME, "{} bytes", answer.body.len());
@@ -146,10 +143,10 @@ fn assert_others_are_served(daemon: &Daemon, load: &ClientLoad) {
         thread::sleep(Duration::from_millis(200));
     }
     let peak = peak_memory(daemon);
-    let visits = load.visits.load(Ordering::Relaxed);
-    eprintln!("{rounds} rounds, health within {slowest:?}, {peak} KiB, {visits} visits");
+    eprintln!("{rounds} rounds, health within {slowest:?}, {peak} KiB, {} visits", visits());
     assert!(peak < MEMORY, "{peak} KiB");
-    assert!(rounds > 3 && visits >= 60, "{rounds} {visits}");
+    // A pause of the machine delays one of them, and clients that block others delay most.
+    assert!(late * 4 <= rounds, "health took {health_within:?} or more in {late} of {rounds} rounds");
 }
 
 /// The peak resident memory (VmHWM) of both processes, in KiB.
@@ -238,6 +235,18 @@ fn request(daemon: &Daemon, path: &str) -> std::net::TcpStream {
     stream
 }
 
+/// Whether the daemon has its end of a connection. The client does not see the end before it has read everything.
+fn is_connected(daemon: &Daemon, client: &std::net::TcpStream) -> bool {
+    let port = |address: SocketAddr| format!(":{:04X}", address.port());
+    let ends = [port(daemon.address()), port(client.local_addr().unwrap())];
+    let table = fs::read_to_string("/proc/net/tcp").unwrap();
+    table.lines().skip(1).any(|line| {
+        let columns: Vec<_> = line.split_whitespace().collect();
+        // A socket that no process has, has no inode.
+        columns[1].ends_with(&ends[0]) && columns[2].ends_with(&ends[1]) && columns[9] != "0"
+    })
+}
+
 /// The first bytes of a response.
 fn read_start(mut stream: &std::net::TcpStream) -> String {
     let mut bytes = [0; 256];
@@ -279,7 +288,7 @@ fn slow_clients_are_disconnected_and_an_idle_one_is_not() {
             ended.as_ref().map_or_else(|e| e.kind() != ErrorKind::WouldBlock, |read| *read == 0);
         assert!(is_disconnected, "{what}: {ended:?}");
     }
-    thread::sleep(Duration::from_secs(4)); // the timeout is checked once a second
+    wait_until("the one that does not read is disconnected", || !is_connected(&daemon, &reader));
     let mut rest = Vec::new();
     let ended = reader.read_to_end(&mut rest);
     assert!(ended.is_err() || rest.len() < 2 * POOLS * NAME, "{} bytes", rest.len());
