@@ -38,7 +38,7 @@ fn with_lock_held_until(
 }
 
 /// Whether another process has a file open.
-fn is_open_elsewhere(file: &Path) -> bool {
+pub(crate) fn is_open_elsewhere(file: &Path) -> bool {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let others = processes.filter(|entry| entry.file_name() != process::id().to_string().as_str());
     let files = others.filter_map(|entry| fs::read_dir(entry.path().join("fd")).ok()).flatten().flatten();
