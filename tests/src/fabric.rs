@@ -18,7 +18,7 @@ use crate::cli::{self, CommandOutput};
 
 /// Plays both ends of a bandwidth test. The directory of the fabric is the first directory above that of the script.
 const PLAYED_PERFTEST: &str = r##"#!/usr/bin/perl
-use strict; use Socket;
+use strict; use Fcntl ':flock'; use Socket;
 my $args = "@ARGV";
 if ($args =~ /--version/) { print "Version: 6.06\n"; exit }
 my ($fabric, $node) = $0 =~ m{^(.*)/([^/]+)/bin/[^/]+$};
@@ -26,7 +26,15 @@ my ($port) = $args =~ /--port=(\d+)/;
 my ($device) = $args =~ /--ib-dev=(\S+)/;
 my $me = "$node.$device";
 open(my $log, '>>', "$fabric/$node/perftests"); syswrite $log, "$args\n"; close $log;
+# Locked while the test runs, and changed at its end.
 open(my $mark, '>', "$fabric/ran/$me") or die "mark: $!";
+flock($mark, LOCK_EX);
+END { utime undef, undef, $mark if $mark }
+# Whether a port has run a test since a time.
+sub ran_since {
+  open(my $other, '<', $_[0]) or return;
+  return !flock($other, LOCK_SH | LOCK_NB) || (stat $other)[9] >= $_[1];
+}
 sub hang { sleep 1 while -e "$fabric/hangs/$node" }
 socket(my $s, PF_INET, SOCK_STREAM, 0) or die;
 if ($ARGV[-1] =~ /^-/) {
@@ -44,7 +52,8 @@ my $gbps = 380 + length($peer) % 5;
 for my $end ($me, $peer) {
   # All servers of the peer have started before the first client.
   my ($of) = $peer =~ /^([^.]+)/;
-  my @others = grep { !/\Q$peer\E$/ && time - (stat)[9] < 9 } glob("$fabric/ran/$of.*");
+  my $began = (stat "$fabric/ran/$peer")[9];
+  my @others = grep { !/\Q$peer\E$/ && ran_since($_, $began) } glob("$fabric/ran/$of.*");
   $gbps = 150 if -e "$fabric/slow/$end" && @others;
 }
 syswrite $s, "x";

@@ -21,8 +21,8 @@ fn mesh(fabric: &SimulatedFabric, options: &str, code: i32) -> (Value, String) {
     let took = began.elapsed();
     let mesh = output.json();
     let longest = Duration::from_secs(mesh["plan"]["longestSeconds"].as_u64().unwrap());
-    // The agents are asked for their ports before the announcement, for at most 10 s.
-    assert!(took < longest + Duration::from_secs(15), "announced {longest:?}, took {took:?}");
+    // The agents are asked for their ports before the announcement, for at most 10 s. A pause of the machine is no failure.
+    assert!(took < longest + Duration::from_secs(60), "announced {longest:?}, took {took:?}");
     (mesh, output.stderr)
 }
 
@@ -84,7 +84,7 @@ fn a_node_that_hangs_is_given_up_and_stops_no_other() {
     let mut fabric = SimulatedFabric::new(6, 2);
     fabric.make_hang(5);
     fabric.kill_agent(6);
-    let (mesh, _) = mesh(&fabric, "--rails --test-timeout 10", 1);
+    let (mesh, _) = mesh(&fabric, "--rails --test-timeout 20", 1);
     let failed = list(&mesh, "failedNodes");
     let nodes: Vec<_> = failed.iter().map(|failed| failed["node"].as_u64().unwrap()).collect();
     assert_eq!(nodes, [5, 4], "{failed:?}");
@@ -105,7 +105,7 @@ fn a_time_limit_ends_the_test_and_keeps_the_results() {
     let fabric = SimulatedFabric::new(7, 1);
     fabric.make_hang(2);
     fabric.stop_agent(7);
-    let (mesh, stderr) = mesh(&fabric, "--rails --time-limit 10", 1);
+    let (mesh, stderr) = mesh(&fabric, "--rails --time-limit 10 --test-timeout 600", 1);
     let plan = &mesh["plan"];
     assert_eq!((&plan["longestSeconds"], &mesh["stopped"]), (&json!(10), &json!("timeLimit")), "{stderr}");
     assert!(stderr.contains(&format!("{} is left out: receive from", address(7))), "{stderr}");
@@ -113,7 +113,7 @@ fn a_time_limit_ends_the_test_and_keeps_the_results() {
     let count = |is: fn(&Value) -> bool| list(&mesh, "pairs").iter().filter(|pair| is(pair)).count();
     assert_eq!(count(|pair| !pair["record"].is_null()), 2, "{mesh:#}");
     assert_eq!(count(|pair| pair["skipped"] == true), 12);
-    assert!(plan["tookSeconds"].as_u64().unwrap() <= 15, "{plan}");
+    assert!(plan["tookSeconds"].as_u64().unwrap() <= 60, "{plan}");
 }
 
 #[test]
