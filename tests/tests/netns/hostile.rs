@@ -66,7 +66,7 @@ fn persistent_changes(action: &HostileAction, owner: NetnsOwner, end: PodEnd) ->
         }
     }
     // The kernel deletes the links of a deleted namespace in the background.
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     let difference = loop {
         let difference = rail.node.snapshot().difference(&before);
         if difference.is_empty() || Instant::now() >= deadline {
