@@ -2,7 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{
+    env, fs,
+    path::Path,
+    process::Command,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use kubelet_api::deviceplugin::{
     AllocateRequest, ContainerAllocateRequest, ContainerAllocateResponse,
@@ -21,6 +27,9 @@ use tokio::{
 use tonic::Code;
 
 const SECOND: Duration = Duration::from_secs(1);
+
+/// How long an answer may take: it comes at once, unless this machine is busy.
+const LIMIT: Duration = Duration::from_secs(60);
 
 struct Devices(watch::Sender<DeviceList>);
 
@@ -79,7 +88,7 @@ impl Plugin {
 
     async fn end(self) {
         self.ends.send(true).unwrap();
-        timeout(2 * SECOND, self.task).await.expect("it ends").unwrap().unwrap();
+        timeout(LIMIT, self.task).await.expect("it ends").unwrap().unwrap();
     }
 }
 
@@ -106,10 +115,10 @@ async fn a_resource_is_registered_and_its_devices_are_watched() {
     assert_eq!(list[0].topology.as_ref().unwrap().nodes[0].id, 1);
     assert_eq!(list[1].topology, None);
     plugin.devices.0.send_modify(|devices| devices[1].is_healthy = false);
-    let list = timeout(SECOND, lists.message()).await.unwrap().unwrap().unwrap().devices;
+    let list = timeout(LIMIT, lists.message()).await.unwrap().unwrap().unwrap().devices;
     assert_eq!((list.len(), list[1].health.as_str()), (2, "Unhealthy"), "always all devices");
     plugin.end().await;
-    assert!(!matches!(timeout(SECOND, lists.message()).await.unwrap(), Ok(Some(_))), "the stream ends");
+    assert!(!matches!(timeout(LIMIT, lists.message()).await.unwrap(), Ok(Some(_))), "the stream ends");
     let left: Vec<_> =
         fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["kubelet.sock"]);
@@ -152,8 +161,18 @@ async fn calls_are_answered_and_errors_have_texts() {
     plugin.end().await;
 }
 
+/// The open files are counted in a process in which no other test opens any: the test starts itself.
 #[tokio::test]
 async fn a_restarted_kubelet_gets_the_resource_at_once() {
+    const ALONE: &str = "KUBELET_PLUGIN_TEST_ALONE";
+    if env::var_os(ALONE).is_none() {
+        let mut test = Command::new(env::current_exe().unwrap());
+        test.args(["--exact", "a_restarted_kubelet_gets_the_resource_at_once"]).env(ALONE, "1");
+        let output = test.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{output:?}");
+        return;
+    }
     let directory = directory();
     let mut kubelet = Kubelet::start(directory.path(), 0);
     let plugin = Plugin::start(directory.path());
@@ -180,6 +199,7 @@ async fn a_kubelet_that_no_longer_watches_gets_the_resource_again() {
     let mut kubelet = Kubelet::start(directory.path(), 0);
     let plugin = Plugin::start(directory.path());
     let endpoint = kubelet.registration().await.endpoint;
+    let mut began = Instant::now();
     for _ in 0..2 {
         let mut client = kubelet.plugin(&endpoint).await;
         let mut lists = client.list_and_watch(Empty {}).await.unwrap().into_inner();
@@ -187,10 +207,11 @@ async fn a_kubelet_that_no_longer_watches_gets_the_resource_again() {
         tokio::time::sleep(6 * SECOND).await;
         assert!(!kubelet.has_registration(), "it watches");
         drop((client, lists));
+        began = Instant::now();
         kubelet.registration().await;
     }
     tokio::time::sleep(2 * SECOND).await;
-    assert!(!kubelet.has_registration(), "it has time to watch");
+    assert!(!kubelet.has_registration() || began.elapsed() >= 5 * SECOND, "it has time to watch");
     plugin.end().await;
 }
 
@@ -217,8 +238,12 @@ async fn a_socket_that_was_deleted_is_created_again() {
     let mut kubelet = Kubelet::start(directory.path(), 0);
     let plugin = Plugin::start(directory.path());
     let endpoint = kubelet.registration().await.endpoint;
+    // A kubelet that does not watch would get the resource again anyway.
+    let mut client = kubelet.plugin(&endpoint).await;
+    let mut lists = client.list_and_watch(Empty {}).await.unwrap().into_inner();
+    lists.message().await.unwrap();
     fs::remove_file(directory.path().join(&endpoint)).unwrap();
-    timeout(3 * SECOND, kubelet.registration()).await.expect("not only after it has not watched for a while");
+    timeout(LIMIT, kubelet.registration()).await.unwrap();
     kubelet.plugin(&endpoint).await.get_device_plugin_options(Empty {}).await.unwrap();
     plugin.end().await;
 }
@@ -283,6 +308,6 @@ async fn a_kubelet_that_sends_the_path_of_the_socket_as_authority_is_answered() 
             }
         }
     };
-    assert_eq!(timeout(SECOND, answer).await.unwrap(), HEADERS);
+    assert_eq!(timeout(LIMIT, answer).await.unwrap(), HEADERS);
     plugin.end().await;
 }
