@@ -305,7 +305,10 @@ async fn a_request_that_hangs_delays_no_other() {
     );
     until_owner(&owners, &pod("web-1-x", None), "apps/v1 Deployment ml/web").await;
     assert_eq!(owner_text(&owners, &pod("slow", None)), "");
-    let owners = watch(&server.listen().await);
+    let owners = watch_with(
+        &server.listen().await,
+        RetryPolicy { request_timeout: Duration::from_millis(500), ..RETRY_POLICY },
+    );
     until_owner(&owners, &pod("slow", None), "slow.io/v1 Slow ml/slow").await;
     assert_eq!(reasons(&owners), [ErrorReason::Timeout]);
 }
