@@ -209,20 +209,18 @@ mod tests {
         fs,
         io::Write as _,
         net::{TcpListener, TcpStream},
-        os::unix::fs::PermissionsExt,
         path::Path,
     };
 
     use rdma::{LinkLayer, PortState};
 
     use super::*;
-    use crate::{RdmaOperation, TestKind};
+    use crate::{RdmaOperation, TestKind, simulated_node::write_program};
 
     /// Calls `with` with a local end whose perftest is this shell script in `dir`.
     fn with_end<T>(dir: &Path, script: &str, with: impl FnOnce(LocalEnd<'_>) -> T) -> T {
         let fake = dir.join("ib_write_bw");
-        fs::write(&fake, script).unwrap();
-        fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&fake, script);
         let node = LocalContext {
             launcher: Launcher { path: dir.into(), wrapper: Vec::new(), versions: Default::default() },
             sysfs: Sysfs::at(dir),

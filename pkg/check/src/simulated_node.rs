@@ -2,14 +2,26 @@
 
 use std::{
     fs,
-    os::unix::fs::{PermissionsExt, symlink},
+    io::Write,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
     sync::Arc,
 };
 
 use sysfs::Sysfs;
 
 use crate::{Interrupt, local_end::LocalContext, perftest::Launcher};
+
+/// Writes an executable script. Another process writes it: if this one had it open while another test starts a process, the
+/// script could not be executed until that process has executed its own program ("Text file busy").
+pub(crate) fn write_program(path: &Path, script: &str) {
+    let mut writer = Command::new("sh");
+    writer.args(["-c", "cat >\"$0\" && chmod 755 \"$0\""]).arg(path);
+    let mut writer = writer.stdin(Stdio::piped()).spawn().unwrap();
+    writer.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+    assert!(writer.wait().unwrap().success());
+}
 
 /// A directory with the tree and the programs.
 #[derive(Debug)]
@@ -70,9 +82,7 @@ impl SimulatedNode {
 
     /// Installs a program of perftest, played by a script.
     pub(crate) fn program(&self, name: &str, script: &str) {
-        let path = self.path("bin").join(name);
-        fs::write(&path, script).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&self.path("bin").join(name), script);
     }
 
     pub(crate) fn bin(&self) -> PathBuf {

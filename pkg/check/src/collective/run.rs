@@ -48,21 +48,21 @@ pub fn run(plan: &CollectivePlan, node: &LocalContext, within: Duration) -> Resu
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::PermissionsExt};
+    use std::fs;
 
     use super::*;
     use crate::{
         Interrupt,
         collective::{CollectiveLibrary, plan::tests::plan},
         perftest::Launcher,
+        simulated_node::write_program,
     };
 
     /// Returns a context whose `mpirun` is this shell script.
     fn node(script: &str) -> (tempfile::TempDir, LocalContext) {
         let dir = tempfile::tempdir().unwrap();
         let fake = dir.path().join("mpirun");
-        fs::write(&fake, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&fake, &format!("#!/bin/sh\n{script}\n"));
         let launcher =
             Launcher { path: dir.path().into(), wrapper: Vec::new(), versions: Default::default() };
         let node = LocalContext {

@@ -54,9 +54,10 @@ pub(super) fn launch(hosts: &str, option: &str, slots: u16) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
+    use std::{fs, path::Path, process::Command};
 
     use super::*;
+    use crate::simulated_node::write_program;
 
     fn sh(script: &str, arguments: &[&str], variables: &[(&str, &str)]) -> (bool, String) {
         let mut command = Command::new("/bin/sh");
@@ -95,9 +96,7 @@ mod tests {
 
     /// Writes a program that is played by a script.
     fn program(dir: &Path, name: &str, script: &str) {
-        let path = dir.join(name);
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&dir.join(name), &format!("#!/bin/sh\n{script}\n"));
     }
 
     #[test]

@@ -16,8 +16,9 @@ use super::{
 };
 use crate::{Error, Interrupt, error::io};
 
-/// How long an agent waits for the client's line. Bytes of an incomplete line do not extend it.
-pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long an agent waits for the client's line. Bytes of an incomplete line do not extend it. Longer in tests, whose clients
+/// may be slow but not as slow as this.
+pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 15 } else { 5 });
 
 /// How long an agent may take for a line, since it can be busy with other connections.
 const AGENT_REPLY_TIMEOUT: Duration = Duration::from_secs(10);
