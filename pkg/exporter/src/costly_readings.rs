@@ -111,8 +111,8 @@ mod tests {
         assert!(readings.last(&7).is_none());
         readings.add(7, Arc::new("first"), Instant::now().checked_sub(Duration::from_secs(2)).unwrap());
         assert!(readings.last(&7).is_some_and(|last| *last.value == "first" && last.is_recent));
-        readings.add(7, Arc::new("second"), Instant::now());
-        std::thread::sleep(Duration::from_millis(5));
+        // It took no time, however late this thread is.
+        readings.add(7, Arc::new("second"), Instant::now() + Duration::from_secs(60));
         assert!(readings.last(&7).is_some_and(|last| *last.value == "second" && !last.is_recent));
         readings.retain(|_| false);
         assert!(readings.last(&7).is_none());
@@ -121,8 +121,7 @@ mod tests {
     #[test]
     fn a_reading_is_used_for_a_minimum_of_time() {
         let readings = CostlyReadings::new(Duration::from_secs(60));
-        readings.add(7, Arc::new(()), Instant::now());
-        std::thread::sleep(Duration::from_millis(5));
+        readings.add(7, Arc::new(()), Instant::now() + Duration::from_secs(60));
         assert!(readings.last(&7).is_some_and(|last| last.is_recent));
     }
 }
