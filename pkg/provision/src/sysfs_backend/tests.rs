@@ -43,7 +43,7 @@ fn invariant_11_no_function_comes_or_goes_while_an_rdma_device_moves() {
     let root = tempfile::tempdir().unwrap();
     let devices = root.path().join("class/infiniband");
     fs::create_dir_all(&devices).unwrap();
-    let system = system(root.path(), Duration::from_millis(300));
+    let mut system = system(root.path(), Duration::from_millis(300));
     let moves = fs::File::open(&devices).unwrap();
     moves.lock().unwrap();
     let pf = PF.parse().unwrap();
@@ -51,6 +51,7 @@ fn invariant_11_no_function_comes_or_goes_while_an_rdma_device_moves() {
     assert!(error.contains("one at a time") && error.contains("class/infiniband"), "{error}");
     assert!(system.sysfs.dir(&Function::Pci(pf)).join("sriov_numvfs").symlink_metadata().is_err());
     moves.unlock().unwrap();
+    system.limit = Duration::from_secs(60);
     system.reset(pf).unwrap();
 }
 
@@ -70,7 +71,8 @@ fn a_refusal_contains_the_kernels_error() {
 #[test]
 fn a_vf_is_bound_even_if_autoprobe_is_off() {
     let root = tempfile::tempdir().unwrap();
-    let system = system(root.path(), Duration::from_millis(200));
+    // Also the limit of each script.
+    let system = system(root.path(), Duration::from_secs(1));
     let (pf, vf) = (root.path().join("bus/pci/devices").join(PF), "0000:af:00.2");
     let dir = root.path().join("bus/pci/devices").join(vf);
     fs::create_dir_all(dir.join("net/eth7")).unwrap();
