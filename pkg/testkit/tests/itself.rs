@@ -2,36 +2,33 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-use std::{fs, path::Path, thread};
+use std::{fs, process, thread};
 
 use testkit::{FakeIpam, Observe, TestNode};
 
-/// Returns the links of the machine, and its named network namespaces.
-fn machine() -> (Vec<String>, Vec<String>) {
-    let names = |dir: &str| {
-        let mut names: Vec<_> = fs::read_dir(dir)
-            .map(|list| list.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect())
-            .unwrap_or_default();
-        names.sort();
-        names
-    };
-    (names("/sys/class/net"), names("/run/netns"))
+/// Returns the links and the named network namespaces of the machine whose names contain a text.
+fn on_the_machine(text: &str) -> Vec<String> {
+    let lists = ["/sys/class/net", "/run/netns"].into_iter().filter_map(|dir| fs::read_dir(dir).ok());
+    let names = lists.flatten().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.contains(text)).collect()
 }
 
 #[test]
 fn a_node_and_its_pods_are_not_visible_on_the_machine() {
-    let before = machine();
+    // No other program has links or namespaces of this name.
+    let own = format!("kit{}", process::id());
+    let [near, far, name] = ["n", "f", "p"].map(|end| format!("{own}{end}"));
     let work = || {
         let node = TestNode::new();
-        let pod = node.pod("a");
-        node.cable("rail0", &pod, "far0");
-        assert_eq!(pod.link_names(), ["lo", "far0"]);
-        assert!(Path::new("/sys/class/net/rail0").exists(), "the node has its own /sys");
+        let pod = node.pod(&name);
+        node.cable(&near, &pod, &far);
+        assert_eq!(pod.link_names(), ["lo", far.as_str()]);
+        assert_eq!(on_the_machine(&own), [near.as_str()], "the node has its own /sys");
         pod.path().to_owned()
     };
-    let path = thread::spawn(work).join().unwrap();
+    let path = thread::scope(|scope| scope.spawn(work).join().unwrap());
     assert!(!path.exists());
-    assert_eq!(machine(), before);
+    assert_eq!(on_the_machine(&own), Vec::<String>::new());
 }
 
 #[test]
