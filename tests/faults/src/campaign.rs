@@ -13,8 +13,8 @@ use crate::{
     table::CampaignRow,
 };
 
-/// How long the kernel may take to finish work in the background, such as deleting a namespace.
-const KERNEL_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long the kernel may take to finish work in the background, such as deleting a namespace, beside other machines.
+const KERNEL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The call that a fault is injected into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
