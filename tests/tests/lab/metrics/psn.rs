@@ -1,6 +1,6 @@
 //! Attribution for pods that share a device: by packet sequence numbers, and by counters that the kernel binds to processes.
 
-use std::{process::Command, thread, time::Duration};
+use std::process::Command;
 
 use silkrail_tests::{
     daemon::Daemon,
@@ -48,13 +48,20 @@ fn scrape_at_rest(daemon: &Daemon, pods: &[&KubePod]) -> Scrape {
     let numbers = |scrape: &Scrape| {
         (port_sent(scrape), pods.iter().map(|pod| packets(scrape, pod)).collect::<Vec<_>>())
     };
-    let mut last = daemon.scrape();
+    // Only since the last collection: of three samples, the last one began after this call.
+    let is_sampled = |scrape: &Scrape| {
+        scrape.number("rdma_scrape_collector_duration_seconds", &[("collector", "psn")]) > 0.0
+    };
+    let (mut last, mut samples) = (daemon.scrape(), 0);
     wait_until("the counters are constant", || {
-        thread::sleep(Duration::from_millis(500));
         let now = daemon.scrape();
-        let at_rest = numbers(&now) == numbers(&last) && numbers(&now).1.iter().all(Option::is_some);
+        if numbers(&now) != numbers(&last) || numbers(&now).1.contains(&None) {
+            samples = 0;
+        } else if is_sampled(&now) {
+            samples += 1;
+        }
         last = now;
-        at_rest
+        samples == 3
     });
     last
 }

@@ -1,6 +1,6 @@
 //! Shared mode: pods use the node's devices. Attribution of objects and traffic to pods.
 
-use std::{fs, thread, time::Duration};
+use std::fs;
 
 use serde_json::json;
 use silkrail_tests::{
@@ -122,27 +122,27 @@ fn traffic_is_attributed_to_the_sole_user_until_there_is_another() {
     let (a, b) = (KubePod::new("train", "a", A), KubePod::new("train", "b", B));
     let pair = pingpong(&rxe, &a, &a);
     let daemon = daemon(&rxe.machine);
-    daemon.scrape();
-    thread::sleep(Duration::from_millis(300));
-    let alone = daemon.scrape();
     let labels = with(&a, &[("attribution", "sole-user")]);
+    let alone = scrape_with_traffic(&daemon, &labels);
     let sent = alone.number("rdma_pod_transmit_packets_total", &labels);
-    assert!(sent > 0.0);
     assert!(sent <= alone.number("rdma_port_transmit_packets_total", &[("device", DEVICE)]));
 
     let _other = pingpong_on(&rxe, &b, &b, "18600");
     let first = daemon.scrape();
     let of_both = with(&a, &[("attribution", "sole-user")]);
     let kept = first.number("rdma_pod_transmit_packets_total", &of_both);
-    let second = daemon.scrape();
+    let total = |s: &Scrape| s.number("rdma_port_transmit_packets_total", &[("device", DEVICE)]);
+    let mut second = daemon.scrape();
+    wait_until("there was more traffic", || {
+        second = daemon.scrape();
+        total(&second) > total(&first)
+    });
     assert_eq!(
         second.number("rdma_pod_transmit_packets_total", &of_both),
         kept,
         "the traffic cannot be attributed"
     );
     assert!(second.of("rdma_pod_transmit_packets_total", &b.labels()).is_empty());
-    let total = |s: &Scrape| s.number("rdma_port_transmit_packets_total", &[("device", DEVICE)]);
-    assert!(total(&second) > total(&first), "there was traffic");
     drop(pair);
 }
 
@@ -167,10 +167,8 @@ fn objects_of_an_ended_process_disappear_and_its_traffic_remains_attributed() {
     let a = KubePod::new("train", "a", A);
     let pair = pingpong(&rxe, &a, &a);
     let daemon = daemon(&rxe.machine);
-    daemon.scrape();
-    thread::sleep(Duration::from_millis(300));
-    let sent = daemon.scrape().number("rdma_pod_transmit_packets_total", &a.labels());
-    assert!(sent > 0.0);
+    let sent =
+        scrape_with_traffic(&daemon, &a.labels()).number("rdma_pod_transmit_packets_total", &a.labels());
     drop(pair);
     wait_until("the objects are gone", || rxe.printed("qp").len() == 1);
     let scrape = daemon.scrape();
@@ -223,6 +221,16 @@ pub(super) fn enable_rdma_cgroups() {
 
 pub(super) fn with<'a>(pod: &'a KubePod, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     [&pod.labels()[..], more].concat()
+}
+
+/// Returns the metrics after a pod's traffic has been counted.
+fn scrape_with_traffic(daemon: &Daemon, labels: &[(&str, &str)]) -> Scrape {
+    let mut last = daemon.scrape();
+    wait_until("there was traffic", || {
+        last = daemon.scrape();
+        last.of("rdma_pod_transmit_packets_total", labels).iter().any(|sample| sample.value != "0")
+    });
+    last
 }
 
 /// Starts a ping-pong between two pods, and returns the programs of the server and the client.
