@@ -1,11 +1,7 @@
 //! Spiderpool's dashboards with a real Prometheus that scrapes `silkraild --compat=spiderpool`: the rows of
 //! `conf/grafana/spiderpool.md`.
 
-use std::{
-    process::Command,
-    thread,
-    time::{Duration, Instant},
-};
+use std::process::Command;
 
 use silkrail_tests::{
     api_server::{OwnedObject, TestApiServer},
@@ -15,7 +11,12 @@ use silkrail_tests::{
     prometheus::Prometheus,
 };
 
-use super::{exclusive::attach, shared::pci, table};
+use super::{
+    dashboards::{ExpectedPanel, PanelExpectation, wait_for_data},
+    exclusive::attach,
+    shared::pci,
+    table,
+};
 
 const TRAIN: OwnedObject = OwnedObject {
     api_version: "batch/v1",
@@ -25,9 +26,6 @@ const TRAIN: OwnedObject = OwnedObject {
     name: "llm",
     owner: None,
 };
-
-/// How long the owner of the pod and the first scrapes may take.
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Unicast and multicast of the function in the pod, relative to its speed: the vectors must match.
 const UTILISATION: &str = r#"(rdma_rx_vport_rdma_unicast_bytes_total{pod_name="llm-0"}
@@ -73,14 +71,9 @@ fn each_row_of_spiderpools_dashboards_has_data() {
         .args(["--kubernetes=auto", "--compat=spiderpool"]);
     let daemon = Daemon::spawn(command.env("KUBECONFIG", api.kubeconfig()));
     let prometheus = Prometheus::scraping(daemon.address());
-    let mut waiting = rows();
-    let total = waiting.len();
-    assert!(total > 90, "{total}");
-    let deadline = Instant::now() + TIMEOUT;
-    while !waiting.is_empty() && Instant::now() < deadline {
-        thread::sleep(Duration::from_secs(1));
-        waiting.retain(|(_, query)| prometheus.query(query).is_empty());
-    }
-    assert!(waiting.is_empty(), "{} of {total} have no data: {waiting:#?}", waiting.len());
-    assert_eq!(prometheus.query(UTILISATION).len(), 1);
+    let rows = rows();
+    assert!(rows.len() > 90, "{}", rows.len());
+    let utilisation = ("utilisation".to_owned(), format!("count({UTILISATION}) == 1"));
+    let expected = |(of, query)| ExpectedPanel { of, expectation: PanelExpectation::Panel(query, false) };
+    wait_for_data(&prometheus, rows.into_iter().chain([utilisation]).map(expected).collect(), || ());
 }
