@@ -1,9 +1,9 @@
 //! The list of RDMA devices while one of them is moved. The kernel sends it one device at a time.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use ::rdma::{Device, Handle};
@@ -11,30 +11,47 @@ use netns::NetNs;
 use silkrail_tests::machine::LabMachine;
 use sysfs::Sysfs;
 
-/// The time that the device stays where it is.
-const PAUSE: Duration = Duration::from_millis(30);
+/// The number of moves to a pod and back.
+const MOVES: usize = 100;
 
-/// Ends the moves, also if the test panics.
-struct EndOnDrop<'a>(&'a AtomicBool);
+/// The number of lists for which the device stays where it is.
+const LISTS: usize = 5;
 
-impl Drop for EndOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
+/// The lists of one thread, and whether they have ended.
+#[derive(Default)]
+struct ListsSoFar {
+    number: AtomicUsize,
+    have_ended: AtomicBool,
+}
+
+impl ListsSoFar {
+    /// Waits for the next few lists.
+    fn wait(&self) {
+        let last = self.number.load(Relaxed) + LISTS;
+        while self.number.load(Relaxed) < last && !self.have_ended.load(Relaxed) {
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
-/// Moves a device to a pod and back until `end`, as pods come and go; returns how often.
-fn move_to_and_fro(device: &Device, pod: &NetNs, end: &AtomicBool) -> usize {
-    let (rdma, host) = (Handle::open(&Sysfs::system()).unwrap(), NetNs::current().unwrap());
-    let mut moves = 0;
-    while !end.load(Relaxed) {
-        rdma.move_device(device, pod).unwrap();
-        thread::sleep(PAUSE);
-        ::rdma::move_device_from(pod, |inside| inside.find_device_by_index(device.index), &host).unwrap();
-        thread::sleep(PAUSE);
-        moves += 1;
+/// Ends the moves, also if the test panics.
+struct EndOnDrop<'a>(&'a ListsSoFar);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.have_ended.store(true, Relaxed);
     }
-    moves
+}
+
+/// Moves a device to a pod and back, as pods come and go.
+fn move_to_and_fro(device: &Device, pod: &NetNs, lists: &ListsSoFar) {
+    let (rdma, host) = (Handle::open(&Sysfs::system()).unwrap(), NetNs::current().unwrap());
+    for _ in (0..MOVES).take_while(|_| !lists.have_ended.load(Relaxed)) {
+        rdma.move_device(device, pod).unwrap();
+        lists.wait();
+        ::rdma::move_device_from(pod, |inside| inside.find_device_by_index(device.index), &host).unwrap();
+        lists.wait();
+    }
 }
 
 fn names(devices: &[Device]) -> Vec<&str> {
@@ -53,34 +70,32 @@ fn a_device_that_moves_neither_hides_nor_doubles_another() {
     let last = staying.last().unwrap();
     assert!(last.index > moving.index, "the device that moves must come before others in the kernel's list");
 
-    let end = AtomicBool::new(false);
-    let (mut lists, mut incomplete) = (0, 0);
-    let moves = thread::scope(|scope| {
-        let mover = scope.spawn(|| move_to_and_fro(moving, &netns, &end));
-        let end_of_moves = EndOnDrop(&end);
-        let deadline = Instant::now() + Duration::from_secs(20);
+    let lists = ListsSoFar::default();
+    let mut incomplete = 0;
+    thread::scope(|scope| {
+        let mover = scope.spawn(|| move_to_and_fro(moving, &netns, &lists));
+        let end_of_moves = EndOnDrop(&lists);
         let mut compared = || {
             let mut listed = rdma.devices().unwrap();
             listed.retain(|device| device.index != moving.index);
-            lists += 1;
+            lists.number.fetch_add(1, Relaxed);
             incomplete += usize::from(listed.len() < staying.len());
             let is_wrong =
                 listed.iter().any(|device| !staying.contains(device)) || listed.len() > staying.len();
             if is_wrong { Err(names(&listed).join(", ")) } else { Ok(rdma.find_device(&last.name).unwrap()) }
         };
         let mut result = Ok(());
-        while Instant::now() < deadline && result.is_ok() {
+        while !mover.is_finished() && result.is_ok() {
             result = match compared() {
                 Ok(found) if found.as_ref() == Some(last) => Ok(()),
                 other => Err(format!("{other:?}")),
             };
         }
         drop(end_of_moves);
-        let moves = mover.join().unwrap();
+        mover.join().unwrap();
         result.unwrap();
-        moves
     });
-    assert!(moves >= 20 && lists >= 50, "{moves} moves and {lists} lists are too few for a judgement");
+    let lists = lists.number.into_inner();
     // A list is incomplete if the device moved during two dumps.
-    assert!(incomplete * 50 <= lists, "{incomplete} of {lists} lists were incomplete during {moves} moves");
+    assert!(incomplete * 50 <= lists, "{incomplete} of {lists} lists were incomplete during {MOVES} moves");
 }
