@@ -4,9 +4,8 @@ use std::{
     collections::BTreeSet,
     fs::{self, File},
     path::{Path, PathBuf},
-    process::{Child, Stdio},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -15,7 +14,8 @@ use testkit::{Observe, wait_until};
 use silkrail_tests::{
     chain::Chain,
     cli,
-    machine::{LabMachine, LabVf, PFS, recreate_vfs},
+    machine::{LabMachine, LabVf, PFS, SimulatedSetting, recreate_vfs},
+    rxe::RxeProgram,
 };
 
 /// The file that a process locks while it moves an RDMA device.
@@ -219,14 +219,28 @@ fn a_gap_that_stays_is_closed_by_free_vfs_so_that_others_keep_their_numbers() {
     recreate_vfs(&PFS);
 }
 
-/// Starts a process that reads the counters of a slow device, and again while it does so: between the two, ADD reads which optional
-/// counters are on. A move of the device cannot end before the second: the device has released its numbers and has no new ones yet.
-fn start_counter_reader(machine: &LabMachine, vf: &LabVf) -> Child {
-    let read = format!("rdma statistic show link {}/1", vf.rdma);
-    let script = format!("{read} & sleep 1.7; {read}; wait");
-    let reader = machine.node.command("sh").args(["-c", &script]).stdout(Stdio::null()).spawn().unwrap();
-    thread::sleep(Duration::from_millis(300));
-    reader
+/// Two processes that read the counters of a slow device in turn, until it leaves the host. One reads when it does: the move ends only
+/// after that read, and until then the device has released its numbers and has no new ones.
+struct CounterReaders {
+    slow: SimulatedSetting,
+    _programs: [RxeProgram; 2],
+}
+
+impl CounterReaders {
+    fn start(machine: &LabMachine, vf: &LabVf) -> Self {
+        // Between two reads, ADD reads which optional counters are on.
+        let slow = machine.simulate(&vf.pci, "slow_stats_ms", "2000");
+        let read = format!("while rdma statistic show link {}/1; do :; done", vf.rdma);
+        Self { slow, _programs: [(); 2].map(|()| RxeProgram::start("sh", &["-c", &read])) }
+    }
+
+    /// Waits until the device has released its numbers, and makes the move wait for `work`.
+    fn during_move(&self, uverbs: &str, work: impl FnOnce()) {
+        wait_until("the device has released its numbers", || !exists(uverbs));
+        self.slow.set("60000");
+        work();
+        self.slow.set("0");
+    }
 }
 
 #[test]
@@ -240,16 +254,15 @@ fn invariant_11_numbers_taken_by_another_device_fail_the_add_and_are_restored_on
     let rdma = chain.rdma().with("prevResult", &result);
     let uverbs = before[&vf.pci].iter().find(|name| name.starts_with("uverbs")).unwrap();
 
-    let slow = machine.simulate(&vf.pci, "slow_stats_ms", "2000");
-    let mut reader = start_counter_reader(&machine, &vf);
+    let readers = CounterReaders::start(&machine, &vf);
     let answer = thread::scope(|scope| {
         let add = scope.spawn(|| rdma.add());
-        wait_until("the device has released its numbers", || !exists(uverbs));
-        machine.node.run("rdma", &["link", "add", "rxe0", "type", "rxe", "netdev", "eth1"]);
+        readers.during_move(uverbs, || {
+            machine.node.run("rdma", &["link", "add", "rxe0", "type", "rxe", "netdev", "eth1"]);
+        });
         add.join().unwrap()
     });
-    reader.wait().unwrap();
-    drop(slow);
+    drop(readers);
     let refusal = answer.error(100);
     refusal.says(&[&vf.rdma, "and had", uverbs]);
     assert!(refusal.details.contains("restart the device plugin"), "{refusal:?}");
@@ -365,13 +378,17 @@ fn a_move_that_takes_longer_than_the_netlink_timeout_succeeds() {
     let (vf, pod) = (machine.vf("eth1", 4), machine.node.pod("a"));
     let chain = Chain::new(&machine, &vf, &pod, json!({}));
     let result = chain.sriov().add().ok();
-    let slow = machine.simulate(&vf.pci, "slow_stats_ms", "17000");
-    let mut reader = start_counter_reader(&machine, &vf);
-    let began = Instant::now();
-    chain.rdma().with("prevResult", &result).add().ok();
-    assert!(began.elapsed() > Duration::from_secs(15), "{:?}", began.elapsed());
-    reader.wait().unwrap();
-    drop(slow);
+    let uverbs = before[&vf.pci].iter().find(|name| name.starts_with("uverbs")).unwrap();
+    let readers = CounterReaders::start(&machine, &vf);
+    thread::scope(|scope| {
+        let add = scope.spawn(|| chain.rdma().with("prevResult", &result).add());
+        readers.during_move(uverbs, || {
+            thread::sleep(Duration::from_secs(16));
+            assert!(!add.is_finished(), "the move did not wait");
+        });
+        add.join().unwrap().ok();
+    });
+    drop(readers);
     chain.del();
     assert_eq!(machine.char_devices(), before);
 }
