@@ -13,7 +13,7 @@ use std::{
 use kubelet_api::deviceplugin::ContainerAllocateResponse;
 use kubelet_plugin::{Device, DeviceList, Resource, ResourceError};
 use tokio::sync::watch;
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::{
     Allocation, DeviceInfoDirectory, Holder, NodeDevice, NodeReader, NodeState, PodFiles, ResourceMode,
@@ -153,6 +153,7 @@ impl ResourcePool {
     /// kubelet would reject the pod for ever, while it tries networks and containers again, which fail without the device.
     fn returned_devices(&self, ids: &[String]) -> Result<Vec<NodeDevice>, ResourceError> {
         let deadline = Instant::now() + RETURN_TIMEOUT;
+        let mut is_waiting = false;
         loop {
             let devices = self.devices_of(ids)?;
             let holder = |device: &NodeDevice| Some((device.id.clone(), self.present_holder(device)?));
@@ -161,6 +162,10 @@ impl ResourcePool {
                 let (resource, waited) = (&self.spec.name, RETURN_TIMEOUT.as_secs());
                 warn!(%resource, device = id, "{holder} still has it after {waited} s; its next pod waits for it");
                 return Ok(devices);
+            }
+            if !is_waiting {
+                info!(resource = %self.spec.name, device = id, "{holder} still has it: Allocate waits");
+                is_waiting = true;
             }
             thread::sleep(RETURN_INTERVAL);
         }

@@ -5,8 +5,6 @@ use std::{
     env, fs,
     path::{Path, PathBuf},
     process::Command,
-    thread,
-    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -16,7 +14,7 @@ use silkrail_tests::{
     machine::LabMachine,
     multus::state_files,
 };
-use testkit::{Observe, Share};
+use testkit::{Observe, Share, wait_until};
 
 const RESOURCE: &str = "spidernet.io/mellanoxrdma";
 
@@ -192,6 +190,15 @@ fn a_network_that_names_a_vf_itself_does_not_start_with_that_of_another_pod() {
     assert_eq!(state_files(), [""; 0]);
 }
 
+/// Returns the bytes that the kubelet has sent to device plugins and that they have not read.
+fn unread_requests(machine: &LabMachine) -> u64 {
+    let sockets = machine.node.run("ss", &["--unix", "--no-header"]);
+    let connections = sockets.lines().filter(|line| {
+        line.contains(" ESTAB ") && line.contains("/device-plugins/") && !line.contains("/kubelet.sock")
+    });
+    connections.map(|line| line.split_whitespace().nth(2).unwrap().parse::<u64>().unwrap()).sum()
+}
+
 /// The kubelet cannot admit the pod whose device is allocated while the daemon is killed; nothing else is lost.
 #[test]
 fn a_daemon_that_is_killed_in_allocate_loses_no_device() {
@@ -203,23 +210,23 @@ fn a_daemon_that_is_killed_in_allocate_loses_no_device() {
     };
     // Allocate waits for a device that another network namespace still has, which the daemon cannot have told the kubelet.
     signal("-STOP");
-    node.machine.node.run_ip("netns add former");
+    let former = node.machine.node.pod("former");
     for vf in node.machine.vfs() {
-        node.machine.node.run_ip(&format!("link set {} netns former", vf.link));
+        node.machine.node.run_ip(&format!("link set {} netns {}", vf.link, former.path().display()));
     }
+    let before = unread_requests(&node.machine);
     apply(&node.kubernetes, &[pod_with_vf("train-0")]);
     node.kubernetes.wait_for_assignment("train-0");
-    // Meanwhile the kubelet asks for a device, of those that were healthy.
-    thread::sleep(Duration::from_secs(3));
+    wait_until("the kubelet asks for a device that was healthy", || unread_requests(&node.machine) > before);
     signal("-CONT");
-    thread::sleep(Duration::from_secs(2));
+    wait_until("Allocate waits", || node.daemon.log().contains("Allocate waits"));
     signal("-KILL");
     let refusal = node.kubernetes.wait_for_refusal("train-0");
     assert!(
         refusal.contains("Allocate failed due to rpc error") && !refusal.contains("still has"),
         "{refusal}"
     );
-    node.machine.node.run_ip("netns delete former");
+    drop(former);
     drop(node.daemon);
     node.daemon = start(&node.file);
     node.has(14, 14);
