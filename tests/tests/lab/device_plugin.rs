@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::PathBuf,
+    process::Command,
     time::{Duration, Instant},
 };
 
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use silkrail_tests::{
     chain::Chain,
     cli,
-    daemon::Daemon,
+    daemon::{self, Daemon},
     kubelet::{KubeletDouble, KubeletResource},
     machine::{LabMachine, LabVf, set_vfs},
 };
@@ -20,8 +21,11 @@ use crate::unbound_vf::UnboundVf;
 
 const VFS: &str = "silkrail.io/vf";
 
-/// Devices are read again every 10 s. Without events, half of all changes take longer than this to be seen.
-const LATE: Duration = Duration::from_secs(5);
+/// The interval at which devices are read without an event, in seconds.
+const READ_INTERVAL: u64 = 50;
+
+/// Without events, half of all changes take longer than this to be seen.
+const LATE: Duration = Duration::from_secs(READ_INTERVAL / 2);
 
 struct Resources {
     _directory: tempfile::TempDir,
@@ -32,6 +36,11 @@ struct Resources {
 
 impl Resources {
     fn new(machine: &LabMachine) -> Self {
+        Self::with(machine, &[])
+    }
+
+    /// Starts the daemon with these environment variables.
+    fn with(machine: &LabMachine, environment: &[(&str, String)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let file: PathBuf = directory.path().join("resources.json");
         let text = json!({
@@ -50,7 +59,9 @@ impl Resources {
         let state = machine.node.state_dir();
         let hold =
             ["--device-plugin.hold", "1", "--kubernetes", "off", "--state-dir", state.to_str().unwrap()];
-        let daemon = Daemon::start(&[&kubelet.options(&file)[..], &hold].concat());
+        let mut command = Command::new(daemon::executable());
+        command.args(kubelet.options(&file)).args(hold).envs(environment.iter().cloned());
+        let daemon = Daemon::spawn(&mut command);
         Self { _directory: directory, file, kubelet, daemon }
     }
 }
@@ -146,7 +157,8 @@ fn the_command_shows_who_has_a_device_and_who_should() {
 #[test]
 fn changes_of_drivers_ports_and_vfs_are_seen() {
     let machine = LabMachine::exclusive();
-    let mut resources = Resources::new(&machine);
+    let interval = ("SILKRAILD_READ_INTERVAL", READ_INTERVAL.to_string());
+    let mut resources = Resources::with(&machine, &[interval]);
     let registered = resources.kubelet.resources(2);
     let (own, all) = (&registered[VFS], ids(&machine, 0..7));
     healthy(own, &all);

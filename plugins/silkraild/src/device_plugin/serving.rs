@@ -58,8 +58,12 @@ pub(crate) enum ServingError {
 const SETTLE_TIME: Duration = Duration::from_millis(50);
 const LONGEST_SETTLE_TIME: Duration = Duration::from_millis(500);
 
-/// The interval at which devices are read without an event: not every driver sends one when its port goes down.
-const READ_INTERVAL: Duration = Duration::from_secs(10);
+/// The interval at which devices are read without an event: not every driver sends one when its port goes down. In debug builds a
+/// test sets another with `SILKRAILD_READ_INTERVAL`, in seconds.
+fn read_interval() -> Duration {
+    let of_test = std::env::var("SILKRAILD_READ_INTERVAL").ok().filter(|_| cfg!(debug_assertions));
+    Duration::from_secs(of_test.and_then(|seconds| seconds.parse().ok()).unwrap_or(10))
+}
 
 /// The resources of the node.
 pub(super) struct Serving {
@@ -128,11 +132,11 @@ impl Serving {
 
     /// Reads the devices after each change.
     async fn follow(&mut self) {
-        let mut last_duration = Duration::ZERO;
+        let (interval, mut last_duration) = (read_interval(), Duration::ZERO);
         loop {
             let next_change = self.pools.iter().filter_map(|pool| pool.next_change()).min();
-            let interval = Instant::now() + READ_INTERVAL;
-            let timer = next_change.map_or(interval, |next| next.min(interval));
+            let next_read = Instant::now() + interval;
+            let timer = next_change.map_or(next_read, |next| next.min(next_read));
             select! {
                 // Links of pods come and go all the time: reads must not follow each other without a pause.
                 () = self.changes.next() => sleep((last_duration * 4).clamp(SETTLE_TIME, LONGEST_SETTLE_TIME)).await,
