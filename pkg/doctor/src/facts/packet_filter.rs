@@ -151,16 +151,19 @@ fn run(program: &Path, arguments: &[&str]) -> Result<Vec<u8>, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::PermissionsExt};
+    use std::{fs, io::Write};
 
     use super::*;
     use crate::Known;
 
+    /// Another process writes the script: a process that another test starts meanwhile would have it open ("Text file busy").
     fn script(text: &str) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("nft");
-        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut writer = Command::new("sh");
+        writer.args(["-c", "cat >nft && chmod 755 nft"]).current_dir(dir.path()).stdin(Stdio::piped());
+        let mut writer = writer.spawn().unwrap();
+        write!(writer.stdin.take().unwrap(), "#!/bin/sh\n{text}\n").unwrap();
+        assert!(writer.wait().unwrap().success());
         dir
     }
 
