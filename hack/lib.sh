@@ -29,12 +29,12 @@ usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" | sed '/^set /d'; }
 # Prints the target triple of this machine, such as x86_64-unknown-linux-gnu.
 host_triple() { rustc -vV | sed -n 's/^host: //p'; }
 
-# every_ten_seconds WHAT COMMAND...: runs a command that prints nothing, and says every ten seconds that it still runs.
-every_ten_seconds() {
-  local what=$1 ticker status=0 began=$SECONDS
 # start_time PROCESS: prints when it was started. PIDs are used again.
 start_time() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
 
+# every_ten_seconds WHAT COMMAND...: runs a command that prints nothing, and says every ten seconds that it still runs.
+every_ten_seconds() {
+  local what=$1 ticker status=0 began=$SECONDS
   shift
   # Without its output: a sleep outlives the ticker.
   (while sleep 10 >/dev/null 2>&1; do say "$what: $((SECONDS - began)) s"; done) &
