@@ -31,7 +31,7 @@ use tonic::{
 use tower::service_fn;
 
 /// How long a registration may take.
-const TIMEOUT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running kubelet.
 #[derive(Debug)]

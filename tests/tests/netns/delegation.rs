@@ -232,7 +232,7 @@ fn invariant_8_a_background_process_of_an_ipam_plugin_is_not_waited_for() {
     let daemon = ipam.dir().join("daemon");
     // It does not read its configuration, which exceeds the pipe's buffer, and leaves a process that holds the pipe open.
     let script = format!(
-        "#!/bin/sh\nexec 3<&0\nsleep 30 <&3 >/dev/null 2>&1 &\necho $! >{}\necho '{}'\n",
+        "#!/bin/sh\nexec 3<&0\nsleep 90 <&3 >/dev/null 2>&1 &\necho $! >{}\necho '{}'\n",
         daemon.display(),
         json!({"ips": [{"address": "10.7.0.5/24"}]})
     );

@@ -87,7 +87,7 @@ fn a_log_file_outside_the_log_directory_is_not_written() {
 fn invariant_8_a_background_process_of_a_delegate_does_not_block() {
     let rail = RailNode::new();
     let ipam = FakeIpam::install(&rail.node, "fake");
-    let script = "#!/bin/sh\ncat >/dev/null\necho '{\"ips\": [{\"address\": \"10.7.0.5/24\"}]}'\nsleep 30 2>/dev/null &\necho $! >/run/pid\n";
+    let script = "#!/bin/sh\ncat >/dev/null\necho '{\"ips\": [{\"address\": \"10.7.0.5/24\"}]}'\nsleep 90 2>/dev/null &\necho $! >/run/pid\n";
     fs::write(ipam.path(), script).unwrap();
     fs::set_permissions(ipam.path(), fs::Permissions::from_mode(0o755)).unwrap();
     rail.with_ipam(&ipam).add().ok();
