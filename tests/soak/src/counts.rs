@@ -63,11 +63,15 @@ impl CallCounts {
 
     /// Returns whether there was no error, and every kind of event occurred.
     pub(crate) fn passed(&self) -> bool {
+        self.are_complete() && self.errors.lock().unwrap().is_empty()
+    }
+
+    /// Returns whether every kind of event occurred.
+    pub(crate) fn are_complete(&self) -> bool {
         let counts = self.counts.lock().unwrap();
         let required =
             ["ADD succeeded", "ADD killed", "DEL succeeded", "DEL killed", "namespaces ended early"];
         required.iter().all(|what| counts.iter().any(|(key, count)| key.contains(what) && *count > 0))
-            && self.errors.lock().unwrap().is_empty()
     }
 }
 

@@ -1,9 +1,6 @@
-//! All VFs of the lab's machine, each attached and detached by its own worker.
+//! All VFs of the lab's machine, which workers attach and detach.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::{thread, time::Duration};
 
 use serde_json::{Value, json};
 use silkrail_tests::{
@@ -16,10 +13,14 @@ use crate::{
     address_ledger::AssignedAddresses,
     counts::CallCounts,
     random_work::{once_in, perhaps_killed},
+    run_end::RunEnd,
 };
 
 /// The duration of a call in the emulated machine under load; calls are killed within this time.
 const LIFE: Duration = Duration::from_millis(1500);
+
+/// The number of workers. With more on the machine's only CPU, the kernel may need longer for a device than a plugin waits.
+const WORKERS: usize = 4;
 
 /// The data shared by the workers.
 struct ExclusiveWorkers {
@@ -28,33 +29,36 @@ struct ExclusiveWorkers {
     tally: CallCounts,
 }
 
-/// Runs a worker for each VF until `end`, calls GC once, and compares the machine with its former state.
-pub(crate) fn soak(end: Instant) -> CallCounts {
+/// Runs workers for this time, calls GC once, and compares the machine with its former state.
+pub(crate) fn soak(time: Duration) -> CallCounts {
     let machine = LabMachine::exclusive();
     let before = machine.node.snapshot();
     let vfs = machine.vfs();
     let place =
         ExclusiveWorkers { machine, ledger: AssignedAddresses::default(), tally: CallCounts::default() };
+    let end = RunEnd::after(time);
     let without_del: Vec<_> = thread::scope(|scope| {
         let place = &place;
-        let attach_and_detach = |vf| {
-            let seed = fastrand::u64(..);
-            scope.spawn(move || {
-                fastrand::seed(seed);
-                let mut former = None;
-                for round in (0..).take_while(|_| Instant::now() < end) {
-                    former = attach_and_detach(place, vf, round, former);
-                }
-                former.map(|chain| chain.sriov().var("CNI_CONTAINERID"))
-            })
-        };
-        let workers: Vec<_> = vfs.iter().map(attach_and_detach).collect();
-        workers.into_iter().filter_map(|worker| worker.join().unwrap()).collect()
+        let shares = vfs.chunks(vfs.len().div_ceil(WORKERS)).map(|vfs| (vfs, fastrand::u64(..)));
+        let workers: Vec<_> =
+            shares.map(|(vfs, seed)| scope.spawn(move || run_worker(place, vfs, seed, end))).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
     });
     place.tally.nothing_else_is_left(&place.machine.node.snapshot().difference(&before), &without_del);
     collect(&place, &vfs[0]);
     compare(&place, &before);
     place.tally
+}
+
+/// Attaches and detaches VFs, one after another, and returns the containers without a DEL.
+fn run_worker(place: &ExclusiveWorkers, vfs: &[LabVf], seed: u64, end: RunEnd) -> Vec<String> {
+    fastrand::seed(seed);
+    let mut own: Vec<_> = vfs.iter().map(|vf| (vf, None)).collect();
+    for round in (0..).take_while(|_| !end.has_come(&place.tally)) {
+        let (vf, former) = &mut own[round % vfs.len()];
+        *former = attach_and_detach(place, vf, round, former.take());
+    }
+    own.into_iter().filter_map(|(_, former)| Some(former?.sriov().var("CNI_CONTAINERID"))).collect()
 }
 
 /// Attaches a VF to a pod and detaches it. If the DEL is left out, the chain is returned for a late DEL.
@@ -123,7 +127,7 @@ fn attach(place: &ExclusiveWorkers, chain: &Chain, container: &str) -> Option<Va
     answer.status.success().then_some(result)
 }
 
-/// Records an error if an ADD was refused: each worker has its own VF, and there are enough addresses.
+/// Records an error if an ADD was refused: each worker has its own VFs, and there are enough addresses.
 fn check_not_refused(tally: &CallCounts, answer: &testkit::Answer) {
     if !answer.status.success() && !answer.was_killed() {
         tally.error(format!("an ADD was refused: {answer:?}"));

@@ -18,12 +18,10 @@ mod exclusive;
 mod latency;
 mod quiet;
 mod random_work;
+mod run_end;
 mod shared;
 
-use std::{
-    process::ExitCode,
-    time::{Duration, Instant},
-};
+use std::{process::ExitCode, time::Duration};
 
 use clap::{Parser, ValueEnum};
 
@@ -32,10 +30,10 @@ use clap::{Parser, ValueEnum};
 struct SoakArgs {
     /// Attachments to create.
     mode: SoakJob,
-    /// Duration in seconds.
+    /// Duration in seconds, after the setup.
     #[arg(long, default_value_t = 600)]
     seconds: u64,
-    /// Number of concurrent workers in shared mode; in exclusive mode there is one for each VF.
+    /// Number of concurrent workers in shared mode; in exclusive mode there are four.
     #[arg(long, default_value_t = 64)]
     workers: usize,
     /// Number of nodes in cluster mode.
@@ -70,10 +68,10 @@ enum SoakJob {
 fn main() -> ExitCode {
     let SoakArgs { mode, seconds, workers, nodes, pods, interfaces, seed } = SoakArgs::parse();
     fastrand::seed(seed);
-    let end = Instant::now() + Duration::from_secs(seconds);
+    let time = Duration::from_secs(seconds);
     let (text, passed) = match mode {
-        SoakJob::Shared => counted(&shared::soak(workers, end)),
-        SoakJob::Exclusive => counted(&exclusive::soak(end)),
+        SoakJob::Shared => counted(&shared::soak(workers, time)),
+        SoakJob::Exclusive => counted(&exclusive::soak(time)),
         SoakJob::Cluster => {
             let tally = cluster::soak(nodes, pods, workers.min(8), seconds);
             (tally.to_string(), tally.passed())

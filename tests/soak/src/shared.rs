@@ -1,10 +1,6 @@
 //! macvlan links and addresses, in pods that several share, from pools that overlap.
 
-use std::{
-    sync::RwLock,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{sync::RwLock, thread, time::Duration};
 
 use serde_json::{Value, json};
 use silkrail_tests::rail::{RailNode, pool};
@@ -14,6 +10,7 @@ use crate::{
     address_ledger::AssignedAddresses,
     counts::CallCounts,
     random_work::{once_in, perhaps_killed},
+    run_end::RunEnd,
 };
 
 const PODS: usize = 8;
@@ -33,13 +30,14 @@ struct SharedWorkers {
     tally: CallCounts,
 }
 
-/// Runs this number of workers until `end`, calls GC once, and compares the node with its former state.
-pub(crate) fn soak(workers: usize, end: Instant) -> CallCounts {
+/// Runs this number of workers for this time, calls GC once, and compares the node with its former state.
+pub(crate) fn soak(workers: usize, time: Duration) -> CallCounts {
     let rail = RailNode::new().with_every_process();
     let pods = (0..PODS).map(|n| RwLock::new(Some(rail.node.pod(&pod_name(n))))).collect();
     let before = rail.node.snapshot();
     let place =
         SharedWorkers { rail, pods, ledger: AssignedAddresses::default(), tally: CallCounts::default() };
+    let end = RunEnd::after(time);
     let without_del = thread::scope(|scope| {
         let place = &place;
         let attach_and_detach = |worker| {
@@ -47,7 +45,7 @@ pub(crate) fn soak(workers: usize, end: Instant) -> CallCounts {
             scope.spawn(move || {
                 fastrand::seed(seed);
                 let mut former = None;
-                for round in (0..).take_while(|_| Instant::now() < end) {
+                for round in (0..).take_while(|_| !end.has_come(&place.tally)) {
                     former = attach_and_detach(place, worker, round, former);
                 }
                 former.map(|call| call.var("CNI_CONTAINERID"))
@@ -55,7 +53,7 @@ pub(crate) fn soak(workers: usize, end: Instant) -> CallCounts {
         };
         let workers: Vec<_> = (0..workers).map(attach_and_detach).collect();
         scope.spawn(move || {
-            while Instant::now() < end {
+            while !end.has_come(&place.tally) {
                 thread::sleep(Duration::from_millis(700));
                 end_pod(place, fastrand::usize(..PODS));
                 check_for_duplicates(place);
