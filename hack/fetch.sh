@@ -26,6 +26,7 @@ oldest=bookworm stable=trixie newer=forky
 
 # Fetches the programs that call CNI plugins: two containerds, podman, and a program that uses libcni.
 clients() {
+  can_run_containers
   containerd
   fetch containerd-1.6 "$oldest" containerd_from
   fetch podman "$oldest" podman_from
@@ -33,6 +34,20 @@ clients() {
   libcni
   rm -rf "$CARGO_TARGET_DIR/tools/apt"
   programs
+}
+
+# Fails if this machine is one in which tests with containers, or with systemd over an overlay of its files, cannot pass.
+can_run_containers() {
+  # shellcheck disable=SC2016
+  unshare --mount sh -ec '
+    [ -e /sys/fs/cgroup/cgroup.procs ] || mount -t cgroup2 cgroup2 /sys/fs/cgroup
+    mkdir "/sys/fs/cgroup/silkrail-probe-$$"
+    rmdir "/sys/fs/cgroup/silkrail-probe-$$"' || die "this machine has no cgroup 2 that can be written: containerd and podman cannot run"
+  unshare --mount sh -ec '
+    mount -t tmpfs tmpfs /mnt
+    mkdir /mnt/upper /mnt/work /mnt/root
+    mount -t overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work overlay /mnt/root' ||
+    die "an overlay of this machine's files cannot be mounted: systemd cannot be tested"
 }
 
 # Says which versions of what packages the tests use, and of which suites.
