@@ -100,7 +100,7 @@ fn a_namespace_without_its_path_exists_while_a_process_is_in_it() {
     let rail = RailNode::new();
     let evidence = ProcFixture::of(&rail.node);
     rail.macvlan(&json!({})).add().ok();
-    let mut process = rail.pod.command("sleep").arg("60").spawn().unwrap();
+    let mut process = rail.pod.command("sleep").arg("600").spawn().unwrap();
     let inside = fs::metadata(rail.pod.path()).unwrap();
     let entered = || {
         use std::os::unix::fs::MetadataExt;
@@ -130,7 +130,7 @@ fn a_later_namespace_with_the_same_inode_number_does_not_keep_stale_state() {
     pod.end();
     // It is mounted, and a process is in it.
     let later = reused_inode::with_number(&node, number);
-    let mut process = later.command("sleep").arg("60").spawn().unwrap();
+    let mut process = later.command("sleep").arg("600").spawn().unwrap();
     evidence.process(process.id());
     let ran = evidence.gc("").ended(0);
     assert!(ran.stdout.contains("holds a newer namespace with the same inode number"), "{}", ran.stdout);
