@@ -194,13 +194,13 @@ pub const RDMA_DEVICE: &[HostileAction] = &[
         "no moderation of completions, and return to the host by a namespace that ends",
         MODERATION!(
             "unshare --net sh -c 'until rdma dev show $RDMA; do sleep 0.05; done' >/dev/null 2>&1 & nested
-             ip netns attach nested $!; rdma dev set $RDMA netns nested; ip netns del nested; wait
-             for n in $(seq 100); do nsenter --net=/proc/1/ns/net rdma dev show $RDMA >/dev/null 2>&1 && break; sleep 0.1; done"
+             move_rdma; wait
+             until nsenter --net=/proc/1/ns/net rdma dev show $RDMA >/dev/null 2>&1; do sleep 0.1; done"
         )
     ),
     action(
         "an RDMA device in a nested namespace that stays",
-        "unshare --net sleep 600 & nested; ip netns attach nested $!; rdma dev set $RDMA netns nested; ip netns del nested; hold",
+        "unshare --net sleep 600 & nested; move_rdma; hold",
     ),
 ];
 
@@ -213,10 +213,16 @@ pub enum NetnsOwner {
     Own,
 }
 
-/// The start of each script: it ends at the first error, and `nested` waits until the process that it started last is in a network
-/// namespace of its own.
+/// The start of each script: it ends at the first error. `nested` waits until the process that it started last is in a network
+/// namespace of its own, and `move_rdma` moves the RDMA device there; the name that this needs would keep the namespace.
 const START: &str = r#"set -e
-    nested() { until [ "$(readlink /proc/$!/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do sleep 0.05; done; }"#;
+    nested() { until [ "$(readlink /proc/$!/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do sleep 0.05; done; }
+    move_rdma() {
+        ip netns attach nested $!
+        rdma dev set $RDMA netns nested && moved=yes || moved=no
+        ip netns del nested
+        [ $moved = yes ]
+    }"#;
 
 /// How a pod ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
