@@ -108,7 +108,9 @@ fn two_concurrent_scrapes_share_one_collection() {
     let machine = LabMachine::shared();
     let daemon = daemon(&machine, &[]);
     daemon.scrape();
-    std::thread::sleep(std::time::Duration::from_millis(600));
+    std::thread::sleep(std::time::Duration::from_millis(600)); // the last collection is no longer fresh
+    // The collection takes longer than the second request may be late.
+    let _slow = machine.simulate(&machine.vf("eth0", 0).pci, "slow_stats_ms", "3000");
     let request = || daemon.request("GET /metrics", &[]).body;
     let (a, b) = std::thread::scope(|scope| {
         let (a, b) = (scope.spawn(request), scope.spawn(request));
