@@ -17,8 +17,10 @@ impl NetnsHolders {
     /// Finds the threads, open files, sockets and mounts of all processes.
     pub fn find() -> Self {
         let own = link(Path::new("/proc/thread-self/ns/net"));
-        let listed: BTreeSet<_> =
-            SOCKETS.iter().flat_map(|table| words(&read(&Path::new("/proc/net").join(table)))).collect();
+        let listed: BTreeSet<_> = SOCKETS
+            .iter()
+            .flat_map(|table| words(&read(&Path::new("/proc/thread-self/net").join(table))))
+            .collect();
         let mut found = Self(BTreeSet::new());
         let processes = entries(Path::new("/proc"));
         for process in processes.into_iter().filter(|path| name(path).parse::<u32>().is_ok()) {
