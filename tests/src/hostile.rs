@@ -196,7 +196,7 @@ pub const RDMA_DEVICE: &[HostileAction] = &[
             "unshare --net sh -c 'until rdma dev show $RDMA; do sleep 0.05; done' >/dev/null 2>&1 & nested
              move_rdma; wait
              until nsenter --net=/proc/1/ns/net rdma dev show $RDMA >/dev/null 2>&1; do sleep 0.1; done"
-        )
+        ),
     ),
     action(
         "an RDMA device in a nested namespace that stays",
