@@ -26,6 +26,9 @@ umask 022 # of released files and of images
 # usage: prints the comment at the top of the running script.
 usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" | sed '/^set /d'; }
 
+# Prints the number of tests/rotation.
+rotation() { grep -v '^#' "$root/tests/rotation"; }
+
 # Prints the target triple of this machine, such as x86_64-unknown-linux-gnu.
 host_triple() { rustc -vV | sed -n 's/^host: //p'; }
 
