@@ -21,7 +21,7 @@ packages_of() {
   kubernetes) echo curl:curl openssl:openssl hostname:hostname ;;
   build) echo buildah:buildah /usr/lib/podman/netavark:netavark setpriv:util-linux ;;
   check) echo shellcheck:shellcheck ;;
-  unit) echo "$tests" chromium:chromium groff:groff-base strip:binutils curl:curl openssl:openssl /usr/include/linux/if_link.h:linux-libc-dev ;;
+  unit) echo "$tests" python3:python3 chromium:chromium groff:groff-base strip:binutils curl:curl openssl:openssl /usr/include/linux/if_link.h:linux-libc-dev ;;
   lab) echo "$tests" prove:perl ;; # perl's modules, such as threads
   pair) echo "$tests" ib_write_bw:perftest ;;
   cluster) echo "$tests" openssl:openssl ;;
