@@ -1,6 +1,6 @@
 //! A browser without a screen.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// A page after some seconds of the browser's virtual time, which advances immediately if no request is in progress.
 pub(crate) struct Page {
@@ -13,12 +13,14 @@ impl Page {
         let profile = tempfile::tempdir().unwrap();
         let output = Command::new("chromium")
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3500", "--dump-dom"])
+            // The one of a container has 64 MB.
+            .arg("--disable-dev-shm-usage")
             .arg(format!("--user-data-dir={}", profile.path().display()))
             .arg(url)
-            .stderr(Stdio::null())
             .output()
             .unwrap_or_else(|error| panic!("failed to run chromium: {error}; install the package chromium"));
-        assert!(output.status.success(), "chromium: {}", output.status);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && !output.stdout.is_empty(), "chromium: {}: {stderr}", output.status);
         Self { html: String::from_utf8(output.stdout).unwrap() }
     }
 
