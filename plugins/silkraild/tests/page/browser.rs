@@ -20,7 +20,11 @@ impl Page {
             .output()
             .unwrap_or_else(|error| panic!("failed to run chromium: {error}; install the package chromium"));
         let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && !output.stdout.is_empty(), "chromium: {}: {stderr}", output.status);
+        assert!(
+            output.status.success() && !output.stdout.is_empty(),
+            "chromium: {}: {stderr}",
+            output.status
+        );
         Self { html: String::from_utf8(output.stdout).unwrap() }
     }
 
