@@ -92,7 +92,7 @@ in_a_machine() {
   for ((machine = 1; ; machine++)); do
     status=0
     hack/lab/lab run "$@" 2>&1 | tee "$said" || status=$?
-    if [ $machine -ge $machines ] || ! is_stall "$status" "$said"; then return "$status"; fi
+    if [ $machine -ge "$machines" ] || ! is_stall "$status" "$said"; then return "$status"; fi
     echo "the kernel stalled; running again in another machine"
   done
 }
