@@ -36,7 +36,10 @@ clock() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
 # ended JOB: reports a job that failed at once, and a step when its last job has ended.
 ended() {
   local name step=${1%%.*}
-  [ "${state[$1]}" != failed ] || show_failure "$1"
+  case ${state[$1]} in
+  failed) show_failure "$1" ;;
+  passed) grep -E ': (programs|ready): ' "$scratch/$1.log" || true ;; # the versions of what tests run
+  esac
   for name in $(jobs_of "$step"); do
     case ${state[$name]} in waiting | running) return ;; esac
   done
