@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     fmt, fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -37,16 +38,19 @@ impl NetnsHolders {
                         format!("{} is mounted at {}", columns[3], columns[4])
                     });
                 }
-            }
-            for file in entries(&process.join("fd")) {
-                let target = link(&file);
-                let is_netns = target.starts_with("net:[") && target != own;
-                found.add_unless(!is_netns, || format!("{of}: file {} is {target}", name(&file)));
-                // The kernel does not say which namespace a socket is in, only which are in this one.
-                let socket = target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'));
-                found.add_unless(socket.is_none_or(|inode| listed.contains(inode)), || {
-                    format!("{of}: file {} is {target}, which is not listed in {own}", name(&file))
-                });
+                // Most threads share the table of their process, but not all.
+                for file in entries(&thread.join("fd")) {
+                    let target = link(&file);
+                    let netns = opened_netns(&file, &target).filter(|netns| *netns != own);
+                    found.add_unless(netns.is_none(), || {
+                        format!("{of}: file {} is {}", name(&file), netns.unwrap_or_default())
+                    });
+                    // The kernel does not say which namespace a socket is in, only which are in this one.
+                    let socket = target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'));
+                    found.add_unless(socket.is_none_or(|inode| listed.contains(inode)), || {
+                        format!("{of}: file {} is {target}, which is not listed in {own}", name(&file))
+                    });
+                }
             }
             let stack = read(&process.join("stack"));
             found.add_unless(!stack.contains("cleanup_net"), || format!("{of} is deleting one:\n{stack}"));
@@ -97,6 +101,16 @@ impl fmt::Display for Process {
     }
 }
 
+/// Returns the name of the network namespace of an open file. The kernel prints the path of one that was opened where it is mounted.
+fn opened_netns(file: &Path, target: &str) -> Option<String> {
+    if !target.starts_with('/') {
+        return target.starts_with("net:[").then(|| target.to_owned());
+    }
+    let of_kernel = fs::metadata("/proc/thread-self/ns/net").ok()?;
+    let opened = fs::metadata(file).ok()?;
+    (opened.dev() == of_kernel.dev()).then(|| format!("net:[{}]", opened.ino()))
+}
+
 // What has ended meanwhile is empty.
 
 fn entries(directory: &Path) -> Vec<PathBuf> {
@@ -121,10 +135,7 @@ fn words(text: &str) -> BTreeSet<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        fs::File,
-        os::{fd::AsRawFd, unix::fs::MetadataExt},
-    };
+    use std::{fs::File, os::fd::AsRawFd};
 
     use testkit::{Observe, TestNode};
 
