@@ -61,11 +61,11 @@ fn invariant_8_waits_that_exceed_the_budget_end_and_the_error_lists_their_durati
 #[test]
 fn an_ipam_plugin_and_duplicate_address_detection_share_one_budget() {
     let rail = RailNode::new();
+    // Each of the two alone would be within the budget: the kernel takes three to four seconds.
+    rail.pod.set_sysctl("net/ipv6/conf/default/dad_transmits", "3");
     let before = rail.node.snapshot();
     let (ipam, call) = with_budget(&rail, "5000:8000");
     ipam.set_result("ADD", &json!({"ips": [{"address": "fd00:7::5/64", "gateway": "fd00:7::1"}]}));
-    // Each of the two alone would be within the budget: the kernel takes three to four seconds.
-    rail.pod.set_sysctl("net/ipv6/conf/default/dad_transmits", "3");
     ipam.delay(2.5);
     let refusal = call.add().error(11);
     refusal.says(&["fd00:7::5", "is still being checked for duplicates after "]);
