@@ -113,7 +113,7 @@ EOF
 export AWS_EC2_METADATA_DISABLED=true PATH=$PATH
 setsid kubelet --config=$kube/kubelet.yaml --kubeconfig=$KUBECONFIG --container-runtime=remote \\
   --container-runtime-endpoint=unix:///run/containerd/containerd.sock --hostname-override=$node --node-ip=$address \\
-  --cert-dir=$kube/keys/kubelet --v=2 >>$logs/kubelet.log 2>&1 </dev/null &
+  --cert-dir=$kube/keys/kubelet --v=2 --vmodule=manager=3 >>$logs/kubelet.log 2>&1 </dev/null &
 echo \$! >$kube/kubelet.pid
 EOF
   chmod +x $kube/start-kubelet

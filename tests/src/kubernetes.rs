@@ -188,15 +188,6 @@ impl Kubernetes {
         message
     }
 
-    /// Waits until the scheduler has assigned a pod to the node.
-    ///
-    /// # Panics
-    /// If it has not within the timeout.
-    pub fn wait_for_assignment(&self, pod: &str) {
-        let assigned = || self.get("pods", pod)["spec"]["nodeName"].is_string();
-        wait("the pod is assigned", assigned, || self.log("scheduler"));
-    }
-
     /// Returns the pods of the default namespace.
     pub fn pods(&self) -> Vec<Value> {
         self.api.list_in("default", "pods")
@@ -257,13 +248,29 @@ impl Kubernetes {
         assert!(Command::new(self.directory.join("start-kubelet")).status().unwrap().success());
     }
 
+    /// Waits until work has made the kubelet call Allocate, which may not have returned.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn wait_for_allocate(&self, work: impl FnOnce()) {
+        // pkg/kubelet/cm/devicemanager/manager.go: allocateContainerResources, before the call.
+        let calls = || whole_log("kubelet").matches("Making allocation request for devices").count();
+        let before = calls();
+        work();
+        wait("the kubelet calls Allocate", || calls() > before, || self.log("kubelet"));
+    }
+
     /// Returns the end of the log of a program of the node.
     pub fn log(&self, program: &str) -> String {
-        let logs = PathBuf::from(env::var_os("KUBE_LOGS").unwrap());
-        let log = fs::read_to_string(logs.join(program).with_extension("log")).unwrap();
+        let log = whole_log(program);
         let lines: Vec<_> = log.lines().collect();
         lines[lines.len().saturating_sub(40)..].join("\n")
     }
+}
+
+fn whole_log(program: &str) -> String {
+    let logs = PathBuf::from(env::var_os("KUBE_LOGS").unwrap());
+    String::from_utf8_lossy(&fs::read(logs.join(program).with_extension("log")).unwrap()).into_owned()
 }
 
 fn is_empty(directory: &str) -> bool {

@@ -190,15 +190,6 @@ fn a_network_that_names_a_vf_itself_does_not_start_with_that_of_another_pod() {
     assert_eq!(state_files(), [""; 0]);
 }
 
-/// Returns the bytes that the kubelet has sent to device plugins and that they have not read.
-fn unread_requests(machine: &LabMachine) -> u64 {
-    let sockets = machine.node.run("ss", &["--unix", "--no-header"]);
-    let connections = sockets.lines().filter(|line| {
-        line.contains(" ESTAB ") && line.contains("/device-plugins/") && !line.contains("/kubelet.sock")
-    });
-    connections.map(|line| line.split_whitespace().nth(2).unwrap().parse::<u64>().unwrap()).sum()
-}
-
 /// The kubelet cannot admit the pod whose device is allocated while the daemon is killed; nothing else is lost.
 #[test]
 fn a_daemon_that_is_killed_in_allocate_loses_no_device() {
@@ -214,10 +205,7 @@ fn a_daemon_that_is_killed_in_allocate_loses_no_device() {
     for vf in node.machine.vfs() {
         node.machine.node.run_ip(&format!("link set {} netns {}", vf.link, former.path().display()));
     }
-    let before = unread_requests(&node.machine);
-    apply(&node.kubernetes, &[pod_with_vf("train-0")]);
-    node.kubernetes.wait_for_assignment("train-0");
-    wait_until("the kubelet asks for a device that was healthy", || unread_requests(&node.machine) > before);
+    node.kubernetes.wait_for_allocate(|| apply(&node.kubernetes, &[pod_with_vf("train-0")]));
     signal("-CONT");
     wait_until("Allocate waits", || node.daemon.log().contains("Allocate waits"));
     signal("-KILL");
