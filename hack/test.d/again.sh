@@ -60,6 +60,7 @@ has_one_try() { grep -qE "$(sed -nE "s|^filter = 'test\(/(.*)/\)'$|\1|p" .config
 
 # say_results PASSED FAILED: ends the output of a job with what the report needs. Names are in the arrays red and unsteady.
 say_results() {
+  echo # after a test that ended in the middle of a line
   [ ${#red[@]} = 0 ] || printf 'red: %s\n' "${red[@]}"
   [ ${#unsteady[@]} = 0 ] || printf 'unsteady: %s\n' "${unsteady[@]}"
   echo "tests: $1 passed, $2 failed"

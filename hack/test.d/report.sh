@@ -131,7 +131,7 @@ list_with_messages() {
   for name in "${@:2}"; do
     read -r job executable test <<<"$name"
     [ -n "$test" ] || { test=$executable executable=''; }
-    message=$(if [ -n "$test" ]; then message_of "$test" <"$scratch/$job.log"; else tail -n 15 "$scratch/$job.log"; fi | cut -c1-200)
+    message=$(if [ -n "$test" ]; then message_of "$test" <"$scratch/$job.log"; else tail -n "$1" "$scratch/$job.log"; fi | cut -c1-200)
     : "${message:=it ended without a result: its output is above}"
     echo "  hack/test ${job%%.*}${test:+ $test}${executable:+  # $executable}$([ "$1" -gt 1 ] || head -n 1 <<<": $message")"
     [ "$1" = 1 ] || head -n "$1" <<<"$message" | sed 's/^ */      /'
@@ -142,7 +142,7 @@ list_with_messages() {
 message_of() {
   awk -v name="$1" '
     $0 == "---- " name " stdout ----" { inside = 1; next }
-    /^---- .* stdout ----$/ || /^failures:$/ { inside = 0 }
+    /^---- .* stdout ----$/ || /^failures:$/ || /^──/ { inside = 0 }
     / (FAIL|ABRT|TMT|SIG[A-Z0-9]+|PASS) \[[^]]*\] / { inside = $NF == name && !/ PASS /; if (inside && / TMT /) print "timed out"; next }
     !inside || NF == 0 { next }
     /^ *(note:|stack backtrace:)/ && panicked { exit }

@@ -11,3 +11,4 @@ mod doctor_page;
 mod licences;
 mod modules;
 mod pod_settings;
+mod test_runner;
