@@ -20,7 +20,7 @@ packages_of() {
   fetch) echo "$tests" curl:curl /usr/lib/x86_64-linux-gnu/libseccomp.so.2:libseccomp2 ;;
   kubernetes) echo curl:curl openssl:openssl hostname:hostname ;;
   build) echo buildah:buildah /usr/lib/podman/netavark:netavark setpriv:util-linux ;;
-  check) echo shellcheck:shellcheck ;;
+  check) echo shellcheck:shellcheck python3:python3 ;;
   unit) echo "$tests" python3:python3 chromium:chromium groff:groff-base strip:binutils curl:curl openssl:openssl /usr/include/linux/if_link.h:linux-libc-dev ;;
   lab) echo "$tests" prove:perl ;; # perl's modules, such as threads
   pair) echo "$tests" ib_write_bw:perftest ;;
@@ -61,7 +61,7 @@ add_kubernetes() { job kubernetes fetch 3 hack/kube build; }
 # --- what finds mistakes --------------------------------------------------------------------------------------------
 
 add_check() {
-  job check.sources packages 1 hack/check fmt arrows shell pages words files
+  job check.sources 'packages fetch' 1 hack/check fmt arrows shell pages words files deny
   job check.lints compile 1 no_lints
 }
 

@@ -8,7 +8,6 @@ mod cluster_policy;
 mod conf;
 mod deploy;
 mod doctor_page;
-mod licences;
 mod modules;
 mod pod_settings;
 mod test_runner;
