@@ -248,16 +248,17 @@ impl Kubernetes {
         assert!(Command::new(self.directory.join("start-kubelet")).status().unwrap().success());
     }
 
-    /// Waits until work has made the kubelet call Allocate, which may not have returned.
+    /// Waits until work has made the kubelet choose a device, for which it calls GetPreferredAllocation and Allocate. Meanwhile it
+    /// takes no other state of devices.
     ///
     /// # Panics
     /// If it does not.
-    pub fn wait_for_allocate(&self, work: impl FnOnce()) {
-        // pkg/kubelet/cm/devicemanager/manager.go: allocateContainerResources, before the call.
-        let calls = || whole_log("kubelet").matches("Making allocation request for devices").count();
-        let before = calls();
+    pub fn wait_for_allocation(&self, work: impl FnOnce()) {
+        // pkg/kubelet/cm/devicemanager/manager.go: devicesToAllocate, which holds the mutex.
+        let begun = || whole_log("kubelet").matches("Needs to allocate ").count();
+        let before = begun();
         work();
-        wait("the kubelet calls Allocate", || calls() > before, || self.log("kubelet"));
+        wait("the kubelet chooses a device", || begun() > before, || self.log("kubelet"));
     }
 
     /// Returns the end of the log of a program of the node.

@@ -205,7 +205,7 @@ fn a_daemon_that_is_killed_in_allocate_loses_no_device() {
     for vf in node.machine.vfs() {
         node.machine.node.run_ip(&format!("link set {} netns {}", vf.link, former.path().display()));
     }
-    node.kubernetes.wait_for_allocate(|| apply(&node.kubernetes, &[pod_with_vf("train-0")]));
+    node.kubernetes.wait_for_allocation(|| apply(&node.kubernetes, &[pod_with_vf("train-0")]));
     signal("-CONT");
     wait_until("Allocate waits", || node.daemon.log().contains("Allocate waits"));
     signal("-KILL");
