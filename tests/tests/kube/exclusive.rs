@@ -195,10 +195,10 @@ fn a_network_that_names_a_vf_itself_does_not_start_with_that_of_another_pod() {
 fn a_daemon_that_is_killed_in_allocate_loses_no_device() {
     let mut node = ExclusiveNode::new();
     node.has(14, 14);
-    let signal = |signal: &str| {
-        let pid = node.daemon.pid().to_string();
-        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
-    };
+    // The process that serves the device plugin.
+    let writer = node.daemon.writer().to_string();
+    let signal =
+        |signal: &str| assert!(Command::new("kill").args([signal, &writer]).status().unwrap().success());
     // Allocate waits for a device that another network namespace still has, which the daemon cannot have told the kubelet.
     signal("-STOP");
     let former = node.machine.node.pod("former");
